@@ -302,3 +302,24 @@ impl TlsConnect<Bounded> for AsItIs {
         ready(Ok(stream))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The owner of a name chooses its addresses.
+    #[test]
+    fn one_forbidden_address_of_an_external_host_refuses_all_of_them() {
+        let url = "postgres://u:p@db.example/x";
+        let external = DatabaseTarget::external(url, &Arc::default()).expect("a good URL");
+        let of_the_platform = DatabaseTarget::parse(url).expect("a good URL");
+        let address = |ip: &str| SocketAddr::new(ip.parse().expect("an address"), 5432);
+        let (good, bad) = (address("8.8.8.8"), address("169.254.169.254"));
+        for (addresses, is_permitted) in
+            [(vec![good], true), (vec![bad], false), (vec![good, bad], false), (vec![bad, good], false)]
+        {
+            assert_eq!(external.permits("db.example", &addresses), is_permitted, "{addresses:?}");
+            assert!(of_the_platform.permits("db.example", &addresses), "{addresses:?}");
+        }
+    }
+}

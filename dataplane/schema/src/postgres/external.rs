@@ -196,6 +196,17 @@ mod tests {
             "64:ff9b::7f00:1",
             "2002:7f00:1::",
             "2001:0:7f00:1::",
+            // The ends of the ranges.
+            "0.255.255.255",
+            "169.254.0.0",
+            "169.254.255.255",
+            "192.0.0.0",
+            "192.0.0.255",
+            "239.255.255.255",
+            "240.0.0.0",
+            "2001:1ff::1",
+            "2002:ffff::1",
+            "fec0::1",
         ] {
             assert!(!permits(&[], "db.example.com", special), "{special}");
             assert!(!permits(&["db.example.com"], "db.example.com", special), "{special}");
@@ -218,9 +229,30 @@ mod tests {
             "8.8.8.8",
             "2a00::1",
             "fd12::1",
+            // Next to the special ranges.
+            "1.0.0.0",
+            "169.253.255.255",
+            "169.255.0.0",
+            "192.0.1.0",
+            "223.255.255.255",
+            "2000::1",
+            "2001:200::1",
+            "2003::1",
+            "3fff::1",
+            "fc00::1",
         ] {
             assert!(permits(&[], "db.example.com", other), "{other}");
         }
+    }
+
+    #[test]
+    fn file_of_certificates_may_have_one_mebibyte() {
+        let file = std::env::temp_dir().join(format!("schema-largest-{}", std::process::id()));
+        for (length, is_read) in [(1_048_576, true), (1_048_577, false)] {
+            std::fs::write(&file, vec![b'#'; length]).unwrap();
+            assert_eq!(read(&file).map(|content| content.len()), is_read.then_some(length));
+        }
+        std::fs::remove_file(file).unwrap();
     }
 
     #[test]

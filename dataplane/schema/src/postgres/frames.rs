@@ -221,6 +221,12 @@ mod tests {
     }
 
     #[test]
+    fn limits_have_room_for_the_largest_values_of_the_api_and_no_more() {
+        assert_eq!((LONGEST_ROW, LONGEST_MESSAGE, LONGEST_ANSWER), (2_097_152, 65_536, 3_145_728));
+        assert_eq!((MOST_MESSAGES, MOST_SETTINGS), (20_000, 65_536));
+    }
+
+    #[test]
     fn answers_of_the_schema_pass() {
         let answer = [
             message(b'1', b""),

@@ -399,6 +399,9 @@ mod tests {
             let target = DatabaseTarget::parse(&format!("postgres://user:hunter2@{place}/x")).expect(place);
             assert_eq!(target.hosts(), hosts);
         }
+        let target =
+            DatabaseTarget::parse("postgres://u:hunter2@db.example:5433/x?hostaddr=10.1.2.3").unwrap();
+        assert_eq!(target.hosts(), "10.1.2.3:5433", "an address replaces the name");
     }
 
     #[test]
@@ -467,6 +470,7 @@ mod tests {
             "",
             "?sslmode=verify-full&sslrootcert=system",
             "?application_name=x&connect_timeout=5&sslmode=require",
+            "?channel_binding=prefer&target_session_attrs=read-write",
         ] {
             assert!(external(good, "db.example", &folder).is_ok(), "{good}");
         }

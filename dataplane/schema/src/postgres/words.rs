@@ -51,8 +51,8 @@ mod tests {
         assert_eq!(shown("relation \"x\" does not exist"), "relation \"x\" does not exist");
         assert_eq!(shown("a\nb\u{1b}[31m\u{85}ü"), "a\\nb\\u{1b}[31m\\u{85}ü");
         let long = shown(&"ü".repeat(1_000_000));
-        assert_eq!((long.chars().count(), long.ends_with("ü…")), (MOST_CHARACTERS + 1, true));
-        assert_eq!(shown(&"x".repeat(MOST_CHARACTERS)), "x".repeat(MOST_CHARACTERS));
+        assert_eq!((long.chars().count(), long.ends_with("ü…")), (301, true));
+        assert_eq!(shown(&"x".repeat(300)), "x".repeat(300));
     }
 
     #[test]
