@@ -135,8 +135,23 @@ mod tests {
             .expect_err("old")
             .to_string();
         assert!(error.contains("the version is 6.0.20; it must be 6.2 or later"), "{error}");
-        let error = inspected("redis_version:10.0.1\r\nmaxmemory_policy:noeviction\r\n");
-        assert!(error.is_ok());
+        for version in ["6.2.0", "10.0.1"] {
+            let checked = inspected(&format!("redis_version:{version}\r\nmaxmemory_policy:noeviction\r\n"));
+            assert_eq!(checked.expect("new enough").version, version);
+        }
+        assert!(inspected("redis_version:6.1.9\r\nmaxmemory_policy:noeviction\r\n").is_err());
+    }
+
+    #[test]
+    fn version_of_a_cluster_is_the_oldest_of_its_primaries() {
+        let mut checked = Checked { version: String::new(), warnings: Vec::new() };
+        for (version, oldest) in [("7.2.4", "7.2.4"), ("7.0.15", "7.0.15"), ("8.0.1", "7.0.15")] {
+            let info = format!("redis_version:{version}\r\nmaxmemory_policy:noeviction\r\n");
+            inspect("10.0.0.1:6379", &info, &mut checked).expect("good");
+            assert_eq!(checked.version, oldest);
+        }
+        let error = inspect("10.0.0.1:6379", "redis_version:6.0.0\r\n", &mut checked).expect_err("old");
+        assert!(error.to_string().contains("of node 10.0.0.1:6379 is 6.0.0"), "{error}");
     }
 
     #[test]

@@ -500,6 +500,49 @@ mod tests {
         assert_eq!(connection.is_up(), Some(false));
     }
 
+    #[test]
+    fn error_says_whether_the_connection_is_replaced_and_the_call_repeated() {
+        use ServerErrorKind as Server;
+        let of = |kind: ErrorKind| RedisError::from((kind, "an error"));
+        for (kind, expected) in [
+            // Whether it is broken, busy, worth a retry.
+            (ErrorKind::Server(Server::ReadOnly), (true, false, true)),
+            (ErrorKind::Server(Server::MasterDown), (true, false, false)),
+            (ErrorKind::Server(Server::Moved), (true, false, false)),
+            (ErrorKind::Server(Server::Ask), (true, false, false)),
+            (ErrorKind::Server(Server::ClusterDown), (true, false, false)),
+            (ErrorKind::Server(Server::BusyLoading), (false, true, false)),
+            (ErrorKind::Server(Server::TryAgain), (false, true, false)),
+            (ErrorKind::Server(Server::ResponseError), (false, false, false)),
+            (ErrorKind::Server(Server::NoScript), (false, false, false)),
+            (ErrorKind::Extension, (false, false, false)),
+            (ErrorKind::UnexpectedReturnType, (false, false, false)),
+            (ErrorKind::Client, (false, false, false)),
+            (ErrorKind::Parse, (true, false, false)),
+            (ErrorKind::Io, (true, false, true)),
+        ] {
+            let error = of(kind);
+            assert_eq!((is_broken(&error), is_busy(&error), is_worth_a_retry(&error)), expected, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn server_that_refuses_the_credentials_is_not_away() {
+        let of = |kind: ErrorKind| unconnected(RedisError::from((kind, "an error")));
+        assert!(matches!(of(ErrorKind::AuthenticationFailed), Error::Unfit(_)));
+        assert!(matches!(of(ErrorKind::Server(ServerErrorKind::NoPerm)), Error::Unfit(_)));
+        assert!(matches!(of(ErrorKind::Server(ServerErrorKind::BusyLoading)), Error::Away(_)));
+        assert!(matches!(of(ErrorKind::Io), Error::Away(_)));
+        let untrusted = io::Error::other(rustls::Error::DecryptError);
+        assert!(matches!(unconnected(RedisError::from(untrusted)), Error::Unfit(_)));
+        assert!(matches!(unconnected(RedisError::from(io::Error::other("reset"))), Error::Away(_)));
+    }
+
+    #[test]
+    fn call_ends_within_two_seconds() {
+        assert_eq!(CONNECT_TIMEOUT + RESPONSE_TIMEOUT, Duration::from_secs(2));
+    }
+
     fn refusal(bundle: &str) -> Option<String> {
         let target = RedisUrl::parse("rediss://redis.example:6379").expect("a URL");
         RedisConnection::new(target, Some(bundle.into())).err().map(|error| error.to_string())

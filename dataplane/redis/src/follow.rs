@@ -100,6 +100,27 @@ mod tests {
         assert!(!is_known(&unreadable, &refused(None, "no host")) && !is_known(&away, &unreadable));
     }
 
+    #[test]
+    fn authorities_without_tls_are_refused_and_the_url_is_not_shown() {
+        let folder = std::env::temp_dir().join(format!("docket-redis-files-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("writable");
+        let (url, ca) = (folder.join("url"), folder.join("ca"));
+        std::fs::write(&ca, include_str!("../../../crds/src/compile/authority/prime256v1.pem"))
+            .expect("writable");
+        let refusal = |text: &str, ca: Option<&std::path::Path>| {
+            std::fs::write(&url, text).expect("writable");
+            RedisFiles::new(&url, ca).connection().err().map(|error| format!("{error:#}"))
+        };
+        assert_eq!(refusal("rediss://:hunter2@localhost\n", Some(&ca)), None);
+        assert_eq!(refusal("redis://:hunter2@localhost\n", None), None);
+        let error = refusal("redis://:hunter2@localhost\n", Some(&ca)).expect("there is no TLS");
+        assert!(
+            error.contains("--redis-ca-file is for a rediss:// URL") && !error.contains("hunter2"),
+            "{error}"
+        );
+        std::fs::remove_dir_all(folder).expect("ours");
+    }
+
     #[tokio::test]
     async fn unreadable_file_leaves_the_connection_as_it_is() {
         let (old, files) =

@@ -139,7 +139,7 @@ mod tests {
         names.extend(keys.pods());
         names.extend(keys.webhooks());
         names.extend(keys.at_limit());
-        names.push(keys.changed());
+        names.extend([keys.changed(), keys.turn("report"), keys.turn("mail")]);
         assert!(names.iter().all(|name| name.starts_with("{docket:blue}:")), "{names:?}");
         let count = names.len();
         names.sort();
@@ -152,5 +152,10 @@ mod tests {
         assert_eq!(Keys::new(Some("a}b")), Err(BadRelease));
         assert_eq!(Keys::new(Some("")), Err(BadRelease));
         assert_eq!(Keys::new(None).expect("the only one").changed(), "{docket}:changed");
+        let longest = "A.b-c_9".repeat(9);
+        assert!(Keys::new(Some(&longest)).is_ok(), "it has 63 characters");
+        for wrong in [format!("{longest}x"), "a:b".to_owned(), "a b".to_owned(), "é".to_owned()] {
+            assert_eq!(Keys::new(Some(&wrong)), Err(BadRelease), "{wrong}");
+        }
     }
 }

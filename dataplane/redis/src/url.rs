@@ -260,6 +260,7 @@ mod tests {
             (true, Some("docket"), Some("p@ss/:w"), 3)
         );
         assert_eq!(parsed("redis://:secret@10.0.0.1/").password.as_deref(), Some("secret"));
+        assert_eq!(parsed("redis://cache:65535/1000000").db, 1_000_000);
     }
 
     #[test]
@@ -295,6 +296,7 @@ mod tests {
         let target = parsed("rediss+cluster://n1:7000,n2");
         assert_eq!(target.topology, Topology::Cluster(vec![address("n1", 7000), address("n2", 6379)]));
         assert!(target.tls);
+        assert_eq!(parsed("redis+cluster://n1/0").topology, Topology::Cluster(vec![address("n1", 6379)]));
         assert_eq!(
             parsed("redis+cluster://my_redis-0.s.").topology,
             Topology::Cluster(vec![address("my_redis-0.s.", 6379)])
@@ -326,6 +328,9 @@ mod tests {
             ("redis://:hunter2@host/-1", BadUrl::Db),
             ("redis://:hunter2@host/+1", BadUrl::Db),
             ("redis://:hunter2@host/one", BadUrl::Db),
+            ("redis://:hunter2@host/1000001", BadUrl::Db),
+            ("redis://:hunter2@host:65536", BadUrl::Host(1)),
+            ("redis+cluster://:hunter2@a/0/1", BadUrl::ClusterDb),
             ("redis://:hunter2@host?db=1", BadUrl::Parameters),
             ("redis://:hunter2@host#insecure", BadUrl::Parameters),
             ("redis://:hunter2@host?sentinel_password=hunter2", BadUrl::Parameters),

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use docket_redis::{Error, cmd};
 use docket_rig::redis::{RedisCluster, RedisServer, wait_for};
 use docket_schedule::{Owner, SHARES, Schedule};
 use tokio::sync::watch;
@@ -11,11 +12,16 @@ use crate::rig::{Rig, connection, hint, patiently, put, room, schedule, soon};
 #[tokio::test]
 async fn a_good_server_passes_the_check() {
     let server = RedisServer::start_with_password("p@:/?#%", &[]);
-    let checked =
-        connection(&format!("redis://:p%40%3A%2F%3F%23%25@localhost:{}/3", server.port)).check().await;
-    let checked = checked.expect("a good server");
+    let connection = connection(&format!("redis://:p%40%3A%2F%3F%23%25@localhost:{}/3", server.port));
+    let checked = connection.check().await.expect("a good server");
     assert!(checked.version.starts_with(|c: char| c.is_ascii_digit()), "{checked:?}");
     assert!(checked.warnings.is_empty(), "{checked:?}");
+    let refused = connection.query::<()>(&cmd("NOSUCHCOMMAND")).await;
+    assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    assert_eq!(connection.is_up(), Some(true), "it responds, whatever it says");
+    connection.query::<()>(cmd("SET").arg("of-this-database").arg("")).await.expect("it is writable");
+    let key = server.cli(&["-n", "3", "EXISTS", "of-this-database"]);
+    assert_eq!((key.as_str(), server.cli(&["EXISTS", "of-this-database"]).as_str()), ("1", "0"));
 }
 
 #[tokio::test]
@@ -49,20 +55,26 @@ async fn a_user_who_may_not_look_at_the_settings_is_a_warning() {
 #[tokio::test]
 async fn a_connection_that_fails_is_reported_without_the_password() {
     let server = RedisServer::start_with_password("right", &[]);
-    for url in [
-        format!("redis://:hunter2@127.0.0.1:{}", server.port),
-        format!("redis://127.0.0.1:{}", server.port),
-        "redis://:hunter2@127.0.0.1:1".to_owned(),
-        "redis://:hunter2@no.such.host.invalid".to_owned(),
-        "redis+sentinel://:hunter2@127.0.0.1:1,127.0.0.1:2/main".to_owned(),
-        "redis+cluster://:hunter2@127.0.0.1:1".to_owned(),
-        format!("rediss://:hunter2@127.0.0.1:{}", server.port),
+    // Whether a process that starts waits for it, or ends because someone has to change a setting.
+    for (url, may_come) in [
+        (format!("redis://:hunter2@127.0.0.1:{}", server.port), Some(false)),
+        (format!("redis://127.0.0.1:{}", server.port), Some(false)),
+        ("redis://:hunter2@127.0.0.1:1".to_owned(), Some(true)),
+        ("redis://:hunter2@no.such.host.invalid".to_owned(), Some(true)),
+        ("redis+sentinel://:hunter2@127.0.0.1:1,127.0.0.1:2/main".to_owned(), Some(true)),
+        ("redis+cluster://:hunter2@127.0.0.1:1".to_owned(), Some(true)),
+        (format!("rediss://:hunter2@127.0.0.1:{}", server.port), None),
     ] {
         let begun = Instant::now();
         let connection = connection(&url);
         let error = connection.check().await.expect_err("it can't be had");
         let texts = format!("{error} {error:?} {connection:?}");
         assert!(!texts.contains("hunter2"), "{texts}");
+        if let Some(may_come) = may_come {
+            let is_as_expected =
+                if may_come { matches!(error, Error::Away(_)) } else { matches!(error, Error::Unfit(_)) };
+            assert!(is_as_expected, "{url}: {texts}");
+        }
         assert!(begun.elapsed() < Duration::from_secs(5), "{texts}");
     }
 }
