@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use docket_redis::{Keys, RedisConnection, RedisUrl, cmd};
 use docket_rig::redis::RedisServer;
 
-use super::{AT_LIMIT_COUNTS, AT_LIMIT_OVER, Board, POD_COUNTS, PodServed, ReportedHealth, read, written};
+use super::{
+    AT_LIMIT_COUNTS, AT_LIMIT_OVER, Board, HEARTBEAT, POD_COUNTS, PodServed, ReportedHealth, read, written,
+};
 
 fn board(server: &RedisServer) -> Board {
     let target = RedisUrl::parse(&server.url()).expect("a URL");
@@ -94,6 +96,7 @@ async fn a_limit_counts_when_a_tenant_is_at_it_again_and_again() {
     // One second more, because the clock of a virtual machine may be set back.
     let moment = Duration::from_secs(1);
     begun(AT_LIMIT_COUNTS + moment).await;
+    put("t1").await.expect("the report is stored");
     put("t2").await.expect("the report is stored");
     assert_eq!(counts().await, [("t1".to_owned(), "bodyBytes".to_owned())]);
     set("ZADD", &last, [&ago(AT_LIMIT_OVER + moment), "t1\0bodyBytes"]).await;
@@ -148,6 +151,24 @@ async fn a_silent_pod_is_dropped() {
 }
 
 #[tokio::test]
+async fn a_pod_counts_for_ten_seconds_after_each_heartbeat() {
+    let server = RedisServer::start(&[]);
+    let (pod, operator) = (board(&server), board(&server));
+    // Of these heartbeats, only the first one has news.
+    for _ in 0..3 {
+        pod.announce("api-1", &["api"], &served(&[("t1", "5")])).await.expect("the report is stored");
+        assert_eq!(operator.processes(&["api"]).await.expect("answers"), 1);
+        server.cli(&["ZINCRBY", "{docket}:pods", "-6000", "api-1"]);
+        assert_eq!(operator.processes(&["api"]).await.expect("answers"), 1);
+        assert_eq!(names(&operator.pods().await.expect("answers")), ["api-1"]);
+    }
+    assert!(HEARTBEAT * 4 <= POD_COUNTS, "a pod may miss some heartbeats");
+    assert_eq!((HEARTBEAT, POD_COUNTS), (Duration::from_secs(2), Duration::from_secs(10)));
+    let minutes = |minutes| Duration::from_secs(60 * minutes);
+    assert_eq!((AT_LIMIT_COUNTS, AT_LIMIT_OVER), (minutes(5), minutes(2)));
+}
+
+#[tokio::test]
 async fn one_process_at_a_time_has_a_turn() {
     let server = RedisServer::start(&[]);
     let (one, other) = (board(&server), board(&server));
@@ -172,8 +193,9 @@ async fn health_of_a_webhook_is_kept_while_it_is_reported() {
     board.put_health(&reported).await.expect("the report is stored");
     let asked = vec!["w7".to_owned(), "none".to_owned(), "w1199".to_owned()];
     assert_eq!(board.webhooks(&asked).await.expect("answers"), [Some(health), None, Some(health)]);
-    // Moves the last report more than three hours into the past.
+    // Moves the last report more than three hours into the past, and another one nearly as far.
     server.cli(&["ZINCRBY", "{docket}:webhooks", "-10800001", "w7"]);
+    server.cli(&["ZINCRBY", "{docket}:webhooks", "-10700000", "w1199"]);
     board.put_health(&reported[..1]).await.expect("the report is stored");
     assert_eq!(board.webhooks(&asked).await.expect("answers"), [None, None, Some(health)]);
     assert_eq!(board.webhooks(&[]).await.expect("answers"), []);
