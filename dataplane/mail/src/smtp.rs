@@ -263,6 +263,49 @@ mod tests {
     }
 
     #[test]
+    fn message_without_a_link_has_no_header_for_it_and_one_with_a_broken_link_is_not_sent() {
+        let unsubscribe = |url: Option<&str>| {
+            let mail = Outgoing { unsubscribe: url.map(str::to_owned), ..mail("alex@acme.example", "x") };
+            smtp().message(&mail)
+        };
+        let text = String::from_utf8(unsubscribe(None).expect("a message").formatted()).expect("ASCII");
+        assert!(!text.contains("List-Unsubscribe"), "{text}");
+        for wrong in
+            ["https://acme.example/a b", "https://acme.example/>", "https://acme.example/\r\nBcc: x", "é"]
+        {
+            assert_eq!(unsubscribe(Some(wrong)).err(), Some(NotSent::Invalid), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_server_that_takes_no_message_at_all_is_the_reason() {
+        for (reason, expected) in [
+            (NotSent::Unreachable, true),
+            (NotSent::Tls, true),
+            (NotSent::NoReply, false),
+            (NotSent::RefusedForNow, false),
+            (NotSent::Refused, false),
+            (NotSent::Invalid, false),
+        ] {
+            assert_eq!(reason.is_of_the_server(), expected, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn sender_may_have_a_name() {
+        let read = |text: &str| mailbox(text).map(|from| (from.name, from.email.to_string()));
+        let address = || "a@b.example".to_owned();
+        assert_eq!(read(" a@b.example\n"), Some((None, address())));
+        assert_eq!(read("<a@b.example>"), Some((None, address())));
+        assert_eq!(
+            read("\"Docket, Inc.\" <a@b.example>"),
+            Some((Some("Docket, Inc.".to_owned()), address()))
+        );
+        assert_eq!(read("Docket\tInc. <a@b.example>"), Some((Some("Docket Inc.".to_owned()), address())));
+        assert_eq!(read("Docket a@b.example>"), None);
+    }
+
+    #[test]
     fn sender_and_authorities_are_checked() {
         let url = SmtpUrl::parse("smtps://mail.example.com").expect("a URL");
         for wrong in ["", "docket", "a@b.example, c@d.example"] {

@@ -221,6 +221,34 @@ mod tests {
     }
 
     #[test]
+    fn subject_about_several_webhooks_counts_each_state() {
+        let of = |link: &str, state| ChangedWebhook { link: link.to_owned(), ..webhook("CRM", state, 1) };
+        let each =
+            [of("a", WebhookState::Works), of("b", WebhookState::Failing), of("c", WebhookState::Lost)];
+        let subject = |changed: &[ChangedWebhook<'_>]| notices("Acme", changed, UNSUBSCRIBE).subject;
+        let one = "[Acme] 3 webhooks: 1 loses deliveries, 1 fails, 1 works again";
+        assert_eq!(subject(&each), one);
+        let more = [of("d", WebhookState::Works), of("e", WebhookState::Works), of("a", WebhookState::Lost)];
+        let two = "[Acme] 5 webhooks: 2 lose deliveries, 1 fails, 3 work again";
+        assert_eq!(subject(&[each, more].concat()), two);
+    }
+
+    #[test]
+    fn message_says_what_docket_does_next() {
+        let body = |state, count| notices("Acme", &[webhook("CRM", state, count)], UNSUBSCRIBE).body;
+        let one = "Three or more attempts of 1 delivery failed. Docket tries it again, five times in all.";
+        assert!(body(WebhookState::Failing, 1).contains(one), "{}", body(WebhookState::Failing, 1));
+        let two =
+            "Three or more attempts of 2 deliveries failed. Docket tries them again, five times in all.";
+        assert!(body(WebhookState::Failing, 2).contains(two), "{}", body(WebhookState::Failing, 2));
+        assert!(body(WebhookState::Lost, 2).contains("does not try lost deliveries again by itself"));
+        assert!(!body(WebhookState::Lost, 2).contains("Since then"));
+        let link = "https://acme.example/portal/mail/00ff";
+        let confirmation = confirmation("Acme", link).body;
+        assert!(confirmation.contains("within 7 days") && confirmation.contains(link), "{confirmation}");
+    }
+
+    #[test]
     fn name_is_one_line_and_cut() {
         let long = "x".repeat(500);
         let text =
@@ -228,8 +256,8 @@ mod tests {
         assert!(!text.subject.contains(['\r', '\n']), "{:?}", text.subject);
         assert!(text.subject.chars().count() < 200, "{}", text.subject);
         assert!(!confirmation("A\nB", UNSUBSCRIBE).subject.contains('\n'));
-        assert_eq!(name(&long).chars().count(), NAME_CHARS);
-        assert_eq!(name(&long[..NAME_CHARS]), long[..NAME_CHARS]);
+        assert_eq!(name(&long), format!("{}…", "x".repeat(79)));
+        assert_eq!(name(&long[..80]), long[..80]);
     }
 
     #[test]
