@@ -81,6 +81,13 @@ mod tests {
         let three: Fail = "503:3".parse().expect("a status and a number");
         assert_eq!(three.to_string(), "503:3");
         assert_eq!((three.status_of(2), three.status_of(3)), (Some(503), None));
+        assert_eq!(["300", "599:1"].map(|text| text.parse::<Fail>().is_ok()), [true, true]);
+    }
+
+    #[test]
+    fn status_that_is_no_final_response_is_refused() {
+        let check = |status| Fail { status, times: None }.check().is_ok();
+        assert_eq!([101, 199, 200, 599, 600].map(check), [false, false, true, true, false]);
     }
 
     #[test]
@@ -89,6 +96,7 @@ mod tests {
             ("", "300 to 599"),
             ("abc", "300 to 599"),
             ("200", "300 to 599"),
+            ("299", "300 to 599"),
             ("600", "300 to 599"),
             ("70000", "300 to 599"),
             ("500:", "500:3"),

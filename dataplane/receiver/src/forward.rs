@@ -287,15 +287,20 @@ mod tests {
         port
     }
 
-    /// The result of forwarding a delivery over HTTPS with trust in the certificate `trusted`.
-    async fn forwarded(trusted: &CertificateDer<'static>, host: &str, port: u16) -> Result<u16, NoAnswer> {
-        let mut roots = RootCertStore::empty();
-        roots.add(trusted.clone()).expect("an authority");
+    /// A client that trusts these authorities.
+    fn client(roots: RootCertStore) -> Client {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.expect("ring has suites").with_root_certificates(roots).with_no_client_auth();
         let client = Client::builder().tls_backend_preconfigured(config).http1_only().no_proxy();
-        let client = client.timeout(Duration::from_secs(10)).build().expect("a client");
+        client.timeout(Duration::from_secs(10)).build().expect("a client")
+    }
+
+    /// The result of forwarding a delivery over HTTPS with trust in the certificate `trusted`.
+    async fn forwarded(trusted: &CertificateDer<'static>, host: &str, port: u16) -> Result<u16, NoAnswer> {
+        let mut roots = RootCertStore::empty();
+        roots.add(trusted.clone()).expect("an authority");
+        let client = client(roots);
         let url = format!("https://{host}:{port}/").parse().expect("a url");
         let (_, forwarded) = Forward { client, url }.pass_on(&HeaderMap::new(), &Bytes::from("{}")).await;
         forwarded.result
@@ -321,6 +326,38 @@ mod tests {
             let expected = Err(NoAnswer::Untrusted(distrust));
             assert_eq!(forwarded(trusted.der(), host, port).await, expected);
         }
+    }
+
+    /// Reads a request over plain HTTP, and responds with 9,000 bytes.
+    async fn long_answer(mut stream: TcpStream, seen: Arc<std::sync::Mutex<String>>) {
+        let mut request = vec![0; 4096];
+        let length = stream.read(&mut request).await.unwrap_or_default();
+        *seen.lock().expect("a lock") = String::from_utf8_lossy(&request[..length]).to_ascii_lowercase();
+        let head = "HTTP/1.1 404 Not Found\r\ncontent-length: 9000\r\n\r\n";
+        let _ = stream.write_all(format!("{head}{}", "x".repeat(9_000)).as_bytes()).await;
+    }
+
+    #[tokio::test]
+    async fn delivery_keeps_its_headers_but_those_of_the_connection_and_8_kib_of_the_answer_come_back() {
+        let seen = Arc::new(std::sync::Mutex::new(String::new()));
+        let of_server = Arc::clone(&seen);
+        let port = accepting(move |stream| long_answer(stream, Arc::clone(&of_server))).await;
+        let url = format!("http://user:hunter2@127.0.0.1:{port}/mine?key=hunter2").parse().expect("a url");
+        let mut headers = HeaderMap::new();
+        for (name, value) in
+            [("x-service-event", "order.created"), ("host", "docket.example"), ("te", "trailers")]
+        {
+            headers.insert(name, value.parse().expect("a value"));
+        }
+        let forward = Forward { client: client(RootCertStore::empty()), url };
+        let (answered, forwarded) = forward.pass_on(&headers, &Bytes::from("{}")).await;
+        assert_eq!((answered.status.as_u16(), answered.body.len()), (404, 8_192));
+        assert_eq!((forwarded.to, forwarded.result), (format!("http://127.0.0.1:{port}/mine"), Ok(404)));
+        let seen = seen.lock().expect("a lock").clone();
+        assert!(seen.starts_with("post /mine?key=hunter2 http/1.1\r\n"), "{seen}");
+        assert!(seen.contains("x-service-event: order.created\r\n"), "{seen}");
+        assert!(seen.contains(&format!("host: 127.0.0.1:{port}\r\n")), "{seen}");
+        assert!(!seen.contains("docket.example") && !seen.contains("\r\nte: "), "{seen}");
     }
 
     #[tokio::test]

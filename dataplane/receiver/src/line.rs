@@ -199,6 +199,16 @@ mod tests {
     }
 
     #[test]
+    fn long_texts_are_cut() {
+        let to = format!("http://localhost:3000/{}", "x".repeat(200));
+        let forwarded = forwarded(Ok(200)).map(|forwarded| Forwarded { to: to.clone(), ..forwarded });
+        let received = Received { event_code: Some("y".repeat(200)), forwarded, ..received() };
+        let line = line(&received, "10:02:31");
+        assert!(line.contains(&format!("  {}  evt_9d41…", "y".repeat(64))), "{line}");
+        assert!(line.contains(&format!("→ {} [200]", &to[..100])), "{line}");
+    }
+
+    #[test]
     fn debug_output_shows_no_body() {
         let debug = format!("{:?}", received());
         assert!(!debug.contains("payload") && debug.contains("body_bytes: 18"), "{debug}");

@@ -207,6 +207,7 @@ async fn request_that_is_no_delivery_is_refused_and_not_reported() {
         (405, &HeaderValue::from_static("POST"))
     );
     let of_length = |length| Request::post("/open").body(Full::from(vec![b' '; length])).expect("a request");
+    assert_eq!(MAX_BODY_BYTES, 1_048_576);
     assert_eq!(bench.post(of_length(MAX_BODY_BYTES + 1)).await, 413);
     assert_eq!(bench.post(of_length(MAX_BODY_BYTES)).await, 200);
     let received = bench.report().await;
