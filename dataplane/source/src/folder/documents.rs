@@ -75,6 +75,13 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_are_repeated_by_alias_or_merged_are_read() {
+        let text = "a: &a {b: 1, c: 2}\nd:\n  <<: *a\n  e: 3\nf: [*a]\n";
+        let a = json!({"b": 1, "c": 2});
+        assert_eq!(parse(text).unwrap(), [json!({"a": a, "d": {"b": 1, "c": 2, "e": 3}, "f": [a]})]);
+    }
+
+    #[test]
     fn broken_yaml_is_reported_with_document_line_and_column() {
         for (text, document, expected) in [
             (

@@ -11,7 +11,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use docket_crds::ApiKeyDigest;
+use docket_crds::{ApiKeyDigest, TenantLimits};
 use docket_program::clock::ManualClock;
 
 use super::*;
@@ -252,6 +252,39 @@ fn unreadable_file_is_reported() {
     );
     assert!(loaded.incomplete);
     assert_eq!(names(&loaded), ["acme"]);
+}
+
+#[test]
+fn file_may_have_eight_mebibytes() {
+    let case = Case::with(&[("a.yaml", &"#".repeat(8_388_608))]);
+    assert_eq!(files::read(&case.path("a.yaml")).map(|text| text.len()), Ok(8_388_608));
+}
+
+#[test]
+fn webhooks_of_other_namespaces_count_if_their_tenant_allows_the_namespace() {
+    let allowed = "webhooks: {allowedNamespaces: {from: Selector, selector: \
+                   {matchLabels: {kubernetes.io/metadata.name: team-a}}}}";
+    let other = |name: &str, namespace: &str| {
+        let metadata = format!("metadata: {{name: {name}, namespace: {namespace}}}");
+        let text = webhook(name, "acme", URL).replace(&format!("metadata: {{name: {name}}}"), &metadata);
+        text.replace("tenantRef: {name: acme}", "tenantRef: {name: acme, namespace: default}")
+    };
+    let text = tenant("acme", allowed) + &other("a", "team-a") + &other("b", "team-b");
+    let mut case = Case::with(&[("a.yaml", &text)]);
+    let loaded = case.load();
+    assert_eq!(webhooks(of(&loaded, "acme")), ["a"]);
+    let texts = case.texts(&loaded);
+    assert!(texts.len() == 1 && texts[0].contains("(Webhook team-b/b)"), "{texts:?}");
+}
+
+#[test]
+fn limits_of_the_platform_count() {
+    let case = Case::with(&[("a.yaml", &tenant("acme", ""))]);
+    let defaults = TenantLimits { requests_per_second: Some(7), ..TenantLimits::default() };
+    let limits = PlatformLimits { defaults, ..PlatformLimits::default() };
+    let mut folder = Folder::new(case.root.join("config"), case.root.join("data")).with_limits(limits);
+    let loaded = folder.load(&mut random()).unwrap();
+    assert_eq!(of(&loaded, "acme").runtime.config.limits.requests_per_second, 7);
 }
 
 #[test]

@@ -184,6 +184,24 @@ fn declaration_is_unreadable_while_there_are_secrets_and_no_version_of_one_was_r
 }
 
 #[test]
+fn uid_and_client_code_in_any_case_belong_to_one_tenant() {
+    let mut secrets = Secrets::default();
+    let client_code = serde_json::from_value(json!("oLd")).expect("a code");
+    let of_its_code = TenantConfig { client_code, ..config("code", &[], &[]) };
+    let of_its_uid = TenantConfig { uid: "old".into(), ..config("uid", &[], &[]) };
+    let old = of(config("old", &[], &[]), "old", 9);
+    list(&mut secrets, &[of(of_its_code, "code", 5), of(of_its_uid, "uid", 7), old]);
+    assert_eq!(uids(&secrets), ["old"]);
+    assert_eq!(
+        problems(&secrets),
+        [
+            "Secret uid: its uid is already used by Secret old; its tenant is not served",
+            "Secret code: its clientCode is already used by Secret old; its tenant is not served",
+        ]
+    );
+}
+
+#[test]
 fn older_secret_wins_what_two_declare() {
     let mut secrets = Secrets::default();
     let twin = TenantConfig { uid: "twin".into(), ..config("old", &[], &[]) };
@@ -197,6 +215,7 @@ fn older_secret_wins_what_two_declare() {
     );
     let loaded = secrets.declaration();
     assert_eq!(uids(&secrets), ["old", "young"]);
+    assert_eq!(loaded.client_codes(), ["OLD", "YOUNG"]);
     let young = &loaded.tenant("young").expect("served").runtime.config;
     assert_eq!(young.subdomains, ["young"]);
     assert_eq!(young.api_keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["key-b"]);

@@ -73,6 +73,22 @@ fn broken_document_still_switches_off() {
 }
 
 #[test]
+fn key_that_is_removed_from_a_broken_document_ends_at_once() {
+    let keys = |names: &[&str]| {
+        let key = |name: &&str| format!("{{name: {name}, generate: {{}}}}");
+        format!("apiKeys: [{}]", names.iter().map(key).collect::<Vec<_>>().join(", "))
+    };
+    let mut case = Case::with(&[("a.yaml", &tenant("acme", &keys(&["a", "b"])))]);
+    let before = of(&case.load(), "acme").runtime.config.api_keys[1].digest;
+    let broken = format!("{}, displayName: '{}'", keys(&["b"]), "x".repeat(129));
+    case.write("a.yaml", &tenant("acme", &broken));
+    let loaded = case.load();
+    assert_eq!(loaded.problems.len(), 1, "{:?}", case.texts(&loaded));
+    let left = &of(&loaded, "acme").runtime.config.api_keys;
+    assert_eq!(left.iter().map(|key| (key.name.as_str(), key.digest)).collect::<Vec<_>>(), [("b", before)]);
+}
+
+#[test]
 fn secret_keeps_values_that_became_unreadable() {
     let rest = tenant("acme", "") + &webhook("w", "acme", &format!("{URL}, secretRef: {{name: s}}"));
     let mut case = Case::with(&[("a.yaml", &rest), ("s.yaml", &secret("s", "data: {secret: b25l}"))]);

@@ -14,7 +14,9 @@ fn generated_keys_survive_a_restart() {
     let mut case = Case::with(&[("a.yaml", &tenant("acme", &spec(1)))]);
     let first = case.load();
     let first = of(&first, "acme");
-    assert_eq!(first.runtime.config.uid.len(), 36);
+    let uid: Vec<&str> = first.runtime.config.uid.split('-').collect();
+    assert_eq!(uid.iter().map(|part| part.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+    assert!(uid[2].starts_with('4') && uid[3].starts_with(['8', '9', 'a', 'b']), "a random UUID: {uid:?}");
     assert_eq!(first.api_keys[0].1.len(), 64);
     let written = fs::read(case.keys("ACME")).unwrap();
     case.restart();
