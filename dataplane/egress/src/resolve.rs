@@ -319,6 +319,17 @@ mod tests {
         }
     }
 
+    /// What a `resolv.conf` says of the times does not count.
+    #[tokio::test]
+    async fn answers_are_cached_for_30_s_at_most_and_a_lost_query_is_repeated_within_the_attempt() {
+        let file = b"nameserver 127.0.0.1\noptions timeout:30 attempts:9\n";
+        let dns = SystemDns::with(file, Hosts::default(), |_| {});
+        let options = dns.resolver.options();
+        let cached = (options.positive_max_ttl, options.negative_max_ttl);
+        assert_eq!(cached, (Some(Duration::from_secs(30)), Some(Duration::from_secs(30))));
+        assert_eq!((options.timeout, options.attempts), (Duration::from_secs(2), 2));
+    }
+
     #[tokio::test]
     async fn fixed_answers_come_in_order_and_the_last_one_stays() {
         let [first, second]: [IpAddr; 2] = [[8, 8, 8, 8].into(), [127, 0, 0, 1].into()];

@@ -373,3 +373,33 @@ pub(super) fn configured(mut target: DatabaseTarget) -> DatabaseTarget {
     config.tcp_user_timeout(STATEMENT_TIMEOUT);
     target
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_ends_what_hangs_and_a_pooler_gets_no_options() {
+        let of = |url: &str| configured(target(url, None).expect("a good URL")).config;
+        let direct = of("postgres://u:p@db.example/x?application_name=theirs");
+        let options = direct.get_options().expect("they are set");
+        for setting in
+            ["statement_timeout=10s", "idle_in_transaction_session_timeout=15s", "enable_seqscan=off"]
+        {
+            assert!(options.contains(setting), "{setting} in {options}");
+        }
+        assert_eq!(direct.get_application_name(), Some("docket"));
+        assert_eq!(direct.get_connect_timeout(), Some(&Duration::from_secs(3)));
+        assert_eq!(direct.get_tcp_user_timeout(), Some(&Duration::from_secs(10)));
+        assert_eq!(direct.get_keepalives_idle(), Duration::from_secs(10));
+        assert_eq!(of("postgres://u:p@db.example/x?pooler=transaction").get_options(), None);
+    }
+
+    /// The page about limits names the first one.
+    #[test]
+    fn request_waits_three_seconds_for_a_connection_and_one_more_for_a_place() {
+        assert_eq!((WAIT, PLACE_WAIT), (Duration::from_secs(3), Duration::from_secs(4)));
+        assert_eq!((NO_RESPONSE, SLOW), (Duration::from_secs(12), Duration::from_secs(2)));
+        assert!(NO_RESPONSE > STATEMENT_TIMEOUT, "the server ends a statement first");
+    }
+}

@@ -21,6 +21,7 @@ on_both_databases!(
     dead_letters_of_before_keys_are_marked_as_others_are,
     each_bound_of_a_choice_counts,
     last_webhook_of_a_name_is_found,
+    bulk_resends_are_found_newest_first_in_pages,
 );
 
 fn filter(set_aside: bool) -> DeadFilter {
@@ -163,6 +164,40 @@ async fn a_withdrawn_resend_leaves_its_dead_letter(rig: TenantDatabase) {
     rig.run("DELETE FROM delivery_history").await;
     let found = resends::search(&mut rig.reader().await, None, Some("bulk"), None, 1).await;
     assert_eq!(found.expect("a statement")[0].taken_back, 1, "retention changes nothing of it");
+}
+
+async fn bulk_resends_are_found_newest_first_in_pages(rig: TenantDatabase) {
+    // Three in each millisecond, to two webhooks in turn.
+    for number in 0..9 {
+        let webhook = if number % 2 == 0 { WEBHOOK } else { "smith/other/SMITH" };
+        rig.run(&format!(
+            "INSERT INTO resend (id, webhook, webhook_name, per_second, count, requested_by, created_at_ms) \
+             VALUES ('r{number}', '{webhook}', 'smith/x', 1, 1, 'x', {})",
+            number / 3
+        ))
+        .await;
+    }
+    let (own, none): ([String; 1], [String; 0]) = ([WEBHOOK.to_owned()], []);
+    let all: Vec<String> = (0..9).rev().map(|number| format!("r{number}")).collect();
+    for (webhooks, expected) in [
+        (None, all),
+        (Some(&own[..]), ["r8", "r6", "r4", "r2", "r0"].map(str::to_owned).to_vec()),
+        (Some(&none[..]), Vec::new()),
+    ] {
+        for size in [1, 2, 4, 100] {
+            let (mut seen, mut after) = (Vec::new(), None);
+            loop {
+                let found =
+                    resends::search(&mut rig.reader().await, webhooks, None, after.as_ref(), size).await;
+                let page = found.expect("a statement");
+                let Some(last) = page.last() else { break };
+                assert!(page.len() as i64 <= size, "{page:?}");
+                after = Some((last.created_at_ms, last.id.clone()));
+                seen.extend(page.into_iter().map(|resend| resend.id));
+            }
+            assert_eq!(seen, expected, "pages of {size}");
+        }
+    }
 }
 
 async fn what_cannot_be_sent_again_takes_no_place_of_a_limit(rig: TenantDatabase) {
