@@ -31,6 +31,8 @@ async fn any_2xx_succeeds_at_once() {
         assert!(attempts[0].finished_at_ms >= Some(attempts[0].started_at_ms));
     }
     assert!(rows.iter().all(|row| !row.leased));
+    // The last end of the hand-offs of a save deletes their rows.
+    assert!(home.open("ACME").rows("SELECT batch FROM hand_off", &[]).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,6 +121,8 @@ async fn a_delivery_that_fails_k_times_then_succeeds_goes_through_failed_to_succ
         }
         assert_eq!(i64::try_from(hook.posts_to(&format!("/{k}")).len()), Ok(k + 1));
     }
+    // No retry uses a connection that another attempt has used.
+    assert!(hook.connections() >= 2 + 3 + 4 + 5, "{} connections", hook.connections());
 }
 
 /// With the program's own delays. Another program makes each retry due at once.

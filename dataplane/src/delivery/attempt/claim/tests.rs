@@ -268,6 +268,60 @@ async fn webhook_that_is_put_on_hold_while_its_attempt_waits_to_begin_gets_none(
     assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
 }
 
+/// As while its database does not respond: the claim may have another worker by now.
+#[tokio::test(flavor = "multi_thread")]
+async fn claim_that_waits_to_begin_for_as_long_as_its_lease_begins_no_attempt() {
+    let rig = Rig::standing("late").await;
+    let id = rig.publish("order").await;
+    let writer = rig.tenant.store.begin(&rig.clock).await.expect("a transaction");
+    assert_eq!(rig.worker.claim_once().await.expect("claims").0, 1);
+    // Nothing renews the lease, since the worker does not run.
+    rig.time.advance(LEASE);
+    drop(writer);
+    while !rig.worker.tasks.is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let listed = rig.delivery(id).await;
+    assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
+}
+
+/// A test event says nothing about receivers.
+#[tokio::test(flavor = "multi_thread")]
+async fn attempt_of_a_test_event_counts_in_no_metric() {
+    let rig = Rig::standing("test-event").await;
+    let counted = || {
+        let text = rig.worker.metrics.text();
+        let count = |line: &str| {
+            line.strip_prefix("docket_delivery_attempts_total{class=\"BlockedAddress\"} ").map(str::to_owned)
+        };
+        text.lines().find_map(count)
+    };
+    let id = rig.publish("test").await;
+    write(&rig, "INSERT INTO test_event (id, webhook) SELECT id, 'hook' FROM event").await;
+    rig.run();
+    assert_eq!(rig.attempted(id, 1).await.failure_class, Some(FailureClass::BlockedAddress));
+    assert_eq!(counted().as_deref(), Some("0"));
+    rig.settle().await;
+    assert_eq!(counted().as_deref(), Some("1"));
+}
+
+/// As after another worker has taken it over. The entry stays, in case that worker dies.
+#[tokio::test(flavor = "multi_thread")]
+async fn attempt_that_lost_its_lease_leaves_its_entry_in_the_schedule() {
+    let rig = Rig::standing("stale").await;
+    let (save, handed) = rig.stored().await;
+    write(&rig, "DELETE FROM hand_off").await;
+    handed.start([(&rig.tenant, &save)].into_iter(), rig.clock.now_ms());
+    rig.worker.tasks.close();
+    rig.worker.tasks.wait().await;
+    let places = rig.schedule.places("uid-1", &["hook".to_owned()]).await.expect("places");
+    assert_eq!((places.taken, places.webhooks[0].taken), (0, 0), "its claim is settled");
+    assert_eq!(rig.schedule.next_due().await.expect("a time"), Some(LEASE));
+    let metrics = rig.worker.metrics.text();
+    assert!(metrics.contains("docket_delivery_stale_finishes_total 1\n"), "{metrics}");
+    assert!(metrics.contains("docket_delivery_attempts_total{class=\"BlockedAddress\"} 0\n"), "{metrics}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn claim_on_hold_leaves_the_schedule_unless_its_webhook_is_served_or_may_be_elsewhere() {
     let rig = Rig::standing("on-hold").await;
