@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use docket_program::clock::Clock;
 use docket_rig::tenant_database::{T0, TenantDatabase};
 use docket_rig::{postgres, scratch};
+use docket_schema::postgres::DatabaseTarget;
 use docket_store::postgres::Postgres;
 use docket_store::sqlite::Sqlite;
 use docket_store::{Database, StoreError, contacts};
@@ -145,6 +146,25 @@ async fn a_database_or_a_password_that_is_gone_is_unavailable() {
         let database = Database::Postgres(Postgres::new(&url, 2).expect("a URL"));
         assert!(is_unavailable(database.begin(&Clock::System).await));
     }
+}
+
+async fn connects(url: &str) -> bool {
+    DatabaseTarget::parse(url).expect("a good URL").connect().await.is_ok()
+}
+
+#[tokio::test]
+async fn server_of_another_kind_than_its_url_asks_for_is_refused() {
+    let url = postgres::database().await;
+    for (kind, is_right) in [("any", true), ("read-write", true), ("read-only", false)] {
+        assert_eq!(connects(&format!("{url}?target_session_attrs={kind}")).await, is_right, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn host_that_has_no_address_leaves_the_next_one() {
+    let url = postgres::database().await;
+    assert!(connects(&url.replace('@', "@no.such.host.invalid,")).await);
+    assert!(!connects(&url.replace("@127.0.0.1", "@no.such.host.invalid")).await);
 }
 
 /// After a restart of the server, the pool does not keep giving out dead connections.
