@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use docket_board::Board;
 use docket_crds::{EventCode, TenantConfig};
 use docket_domain::delivery::{BACKOFF_BASE, DeliveryId, FailureClass, POLL_INTERVAL, Status};
 use docket_domain::event::{OrderSaved, Payload};
@@ -10,6 +11,7 @@ use docket_egress::{EgressPolicy, FixedDns, Sender, Trust};
 use docket_orders::SaveRequest;
 use docket_program::clock::{Clock, ManualClock};
 use docket_program::owner::Owner;
+use docket_redis::{Keys, RedisConnection, RedisUrl};
 use docket_rig::scratch::Folder;
 use docket_schedule::{Ended, Entry, Hint, Room, SHARES, Schedule};
 use docket_store::deliveries::{self, ListedDelivery, NewDelivery, NewHandOff};
@@ -403,6 +405,31 @@ async fn grace_of_a_missing_webhook_begins_again_after_a_time_without_sweeps() {
     assert_eq!(status(newer[2]).await, Status::DeadLetter);
     sweep(&rig, &rig.schedule).await;
     assert_eq!(missing().await, [], "nothing is queued for it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_several_processes_schedules_what_is_due_within_a_quarter_of_an_hour() {
+    let rig = Rig::standing("horizon").await;
+    let id = rig.publish("order").await;
+    for (wait, is_soon) in [(Duration::from_secs(900), true), (Duration::from_secs(901), false)] {
+        let due_at_ms = rig.clock.now_ms() + i64::try_from(wait.as_millis()).expect("a small number");
+        write(&rig, &format!("UPDATE delivery_queue SET due_at_ms = {due_at_ms} WHERE id = '{id}'")).await;
+        for is_shared in [true, false] {
+            let schedule = Arc::new(Schedule::in_memory(rig.clock.clone(), SHARES));
+            let (clock, tenants) = (rig.clock.clone(), Arc::clone(&rig.tenants));
+            let owner = Owner::new(b"worker");
+            let mut sweeper = Sweeper::new(clock, tenants, Arc::clone(&schedule), owner, Arc::default());
+            if is_shared {
+                // Nothing listens there, so the health of webhooks is not published.
+                let url = RedisUrl::parse("redis://127.0.0.1:1").expect("a URL");
+                let redis = RedisConnection::new(url, None).expect("without TLS");
+                sweeper = sweeper.shared(Arc::new(Board::new(redis, Keys::new(None).expect("the only one"))));
+            }
+            sweeper.take_over().await;
+            let expected = Some(wait).filter(|_| is_soon || !is_shared);
+            assert_eq!(schedule.next_due().await.expect("available"), expected, "shared: {is_shared}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -136,7 +136,7 @@ impl Scan {
 
     async fn schedule(&self, database: &Database, sweep: &Sweep) -> Result<SweepResult, StoreError> {
         let Sweep { tenant, dead, after: begin, extent } = sweep;
-        let horizon = horizon(self.board.is_some());
+        let horizon = if self.board.is_some() { SOON } else { Duration::MAX };
         let (now, missing) = tidy(database, dead.as_ref(), &self.clock).await?;
         if tenant.config.suspended {
             return Ok(SweepResult::Nothing);
@@ -220,11 +220,6 @@ impl Scan {
     }
 }
 
-/// How far ahead a sweep schedules deliveries. `is_shared`: several processes share the schedule.
-fn horizon(is_shared: bool) -> Duration {
-    if is_shared { SOON } else { Duration::MAX }
-}
-
 /// Deletes old answers to Idempotency-Keys, moves all that is unfinished to the queue, which is what a sweep reads, and releases
 /// leases of dead holders. Returns the time by the database's clock, and the webhooks that were missing before.
 async fn tidy(
@@ -240,15 +235,4 @@ async fn tidy(
     deliveries::queue_unfinished(&mut transaction, dead).await?;
     transaction.commit().await?;
     Ok((now, missing))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A process that is alone has a schedule of its own, in memory.
-    #[test]
-    fn process_that_shares_the_schedule_fills_it_with_the_next_quarter_of_an_hour() {
-        assert_eq!((horizon(true), horizon(false)), (Duration::from_secs(900), Duration::MAX));
-    }
 }
