@@ -342,7 +342,7 @@ async fn contact_that_loses_the_right_gets_nothing_any_more() {
 async fn wrong_setting_of_e_mail_is_named_and_the_url_is_not_shown() {
     let home = home(&[]);
     let file = home.log("smtp-url");
-    docket_tests::stores::write_secret(&file, "smtp://user:hunter2@mail.example/path");
+    stores::write_secret(&file, "smtp://user:hunter2@mail.example/path");
     let file = file.display().to_string();
     let dev = ["dev", "--listen", "127.0.0.1:0", "--management", "127.0.0.1:0", "--no-receiver"];
     let start = |more: &[&str]| home.command(&[&dev[..], more].concat(), "");
@@ -351,7 +351,7 @@ async fn wrong_setting_of_e_mail_is_named_and_the_url_is_not_shown() {
     let (done, text) = start(&["--smtp-url-file", &file, "--mail-from", "docket@docket.example"]);
     assert!(!done && text.contains("--smtp-url-file") && text.contains("must end after the host"), "{text}");
     assert!(!text.contains("hunter2"), "{text}");
-    docket_tests::stores::write_secret(std::path::Path::new(&file), "smtps://mail.example");
+    stores::write_secret(std::path::Path::new(&file), "smtps://mail.example");
     let (done, text) = start(&["--smtp-url-file", &file, "--mail-from", "no address"]);
     assert!(!done && text.contains("--mail-from") && text.contains("must be an e-mail address"), "{text}");
 }

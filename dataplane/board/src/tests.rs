@@ -164,7 +164,7 @@ async fn a_pod_counts_for_ten_seconds_after_each_heartbeat() {
     }
     assert!(HEARTBEAT * 4 <= POD_COUNTS, "a pod may miss some heartbeats");
     assert_eq!((HEARTBEAT, POD_COUNTS), (Duration::from_secs(2), Duration::from_secs(10)));
-    let minutes = |minutes| Duration::from_secs(60 * minutes);
+    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     assert_eq!((AT_LIMIT_COUNTS, AT_LIMIT_OVER), (minutes(5), minutes(2)));
 }
 

@@ -91,7 +91,6 @@ pub(crate) struct EverywhereArguments {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "a process has one value")]
 pub(crate) enum Command {
     /// Say what is wrong with the installation and how to correct it.
     Check {

@@ -13,7 +13,8 @@ const QUEUES: [&str; 6] = [
     "docket_operator_reconcile_inflight{kind=\"Tenant\"}",
     "docket_operator_reconcile_inflight{kind=\"Webhook\"}",
 ];
-/// The time between two reads of the metrics. With many Tenants a read takes long, and then the time is ten times as long as a read.
+/// The time between two reads of the metrics. With many Tenants a read takes long, and then the time is ten times as long as a read,
+/// up to [`QUIET`].
 const BETWEEN: Duration = Duration::from_millis(200);
 /// How long the queues must be idle.
 const QUIET: Duration = Duration::from_secs(3);
@@ -39,7 +40,7 @@ pub(crate) async fn idle(operator: &Operator, tenants: usize) -> Option<Instant>
             since = None;
         }
         before = now;
-        tokio::time::sleep(BETWEEN.max(asked.elapsed() * 10)).await;
+        tokio::time::sleep((asked.elapsed() * 10).clamp(BETWEEN, QUIET)).await;
     }
     None
 }

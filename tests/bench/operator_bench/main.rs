@@ -155,6 +155,7 @@ impl Run {
     }
 
     fn add(&mut self, figure: Figure) {
+        eprintln!("        {}: {:.3} {}", figure.name, figure.value, figure.unit);
         self.figures.push(figure);
     }
 
