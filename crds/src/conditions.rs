@@ -252,7 +252,7 @@ impl ReasonCode {
         }
     }
 
-    /// Whether each change has this reason for some seconds, so that an Event about it is no warning.
+    /// Whether each change has this reason for some seconds, so that no Event is about it.
     pub const fn is_usual(self) -> bool {
         matches!(self, Self::Provisioning | Self::Pending)
     }

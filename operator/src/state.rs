@@ -31,7 +31,8 @@ pub mod write_budget;
 #[cfg(test)]
 pub(crate) mod examples;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use self::arrivals::{Arrivals, Lacking};
-use self::cluster::{ClusterState, ObjectKey};
+use self::cluster::{ClusterState, ObjectKey, ReportedGeneration};
 use self::database_checks::DatabaseChecks;
 use self::declared::{Declared, Meta};
 use self::handover::{HandedOver, Handovers};
@@ -72,6 +73,9 @@ pub enum Urgency {
     Scheduled,
     /// No user waits: after a failover, or after news of pods or deliveries.
     Routine,
+    /// A user declared something that no operator has reported on yet. The first pass over a Tenant may take long, since it creates a
+    /// database. A change of what is served already must not wait for it.
+    New,
     /// A user changed something, or waits for the result.
     Awaited,
     /// A user waits for a change that is handed over, and pods have reported on it. What is left takes milliseconds, and must not
@@ -133,20 +137,35 @@ impl State {
         self.cluster.lock()
     }
 
-    /// A change concerns these objects. Of those that the first lists bring only the ones are urgent that no operator has
-    /// reported on yet.
+    /// A change concerns these objects. Of what the first lists bring, no user waits for an object whose status is about it as it is now.
     pub fn changed(&self, keys: Vec<ObjectKey>) {
-        if self.progress.is_complete() { self.concerns(keys, Urgency::Awaited) } else { self.resume(keys) }
+        let current = if self.progress.is_complete() { Urgency::Awaited } else { Urgency::Routine };
+        self.by_report(keys, current);
     }
 
-    /// These objects have to be reconciled by a process that begins: those first that no operator has reported on as they are
-    /// now.
+    /// These objects have to be reconciled by a process that begins.
     pub fn resume(&self, keys: Vec<ObjectKey>) {
-        let cluster = self.cluster();
-        let (reported, new) = keys.into_iter().partition(|key| cluster.is_reported(key));
-        drop(cluster);
-        self.concerns(new, Urgency::Awaited);
-        self.concerns(reported, Urgency::Routine);
+        self.by_report(keys, Urgency::Routine);
+    }
+
+    /// These objects have to be reconciled, as urgently as their statuses say. `current`: the urgency of an object whose status is about
+    /// it as it is now, or that is gone.
+    fn by_report(&self, keys: Vec<ObjectKey>, current: Urgency) {
+        let mut by_urgency: BTreeMap<Reverse<Urgency>, Vec<ObjectKey>> = BTreeMap::new();
+        {
+            let cluster = self.cluster();
+            for key in keys {
+                let urgency = match cluster.reported(&key) {
+                    ReportedGeneration::None => Urgency::New,
+                    ReportedGeneration::Other => Urgency::Awaited,
+                    ReportedGeneration::Current => current,
+                };
+                by_urgency.entry(Reverse(urgency)).or_default().push(key);
+            }
+        }
+        for (Reverse(urgency), keys) in by_urgency {
+            self.concerns(keys, urgency);
+        }
     }
 
     /// These objects have to be reconciled.
@@ -345,16 +364,19 @@ mod tests {
             declare(&state, name, observed);
         }
         let all = ["reported", "new", "gone", "changed"].map(key).to_vec();
-        let urgent = Change::Concerns(["new", "changed"].map(key).to_vec(), Urgency::Awaited);
-        let others = Change::Concerns(["reported", "gone"].map(key).to_vec(), Urgency::Routine);
+        let of =
+            |names: &[&str], urgency| Change::Concerns(names.iter().map(|name| key(name)).collect(), urgency);
+        let new = of(&["new"], Urgency::New);
+        let begins =
+            [of(&["changed"], Urgency::Awaited), new.clone(), of(&["reported", "gone"], Urgency::Routine)];
         state.progress.expect(1);
         state.changed(all.clone());
-        assert_eq!(sent(&mut changes), [urgent.clone(), others.clone()]);
+        assert_eq!(sent(&mut changes), begins);
         state.progress.listed();
         state.changed(all.clone());
-        assert_eq!(sent(&mut changes), [Change::Concerns(all.clone(), Urgency::Awaited)]);
+        assert_eq!(sent(&mut changes), [of(&["reported", "gone", "changed"], Urgency::Awaited), new]);
         state.resume(all);
-        assert_eq!(sent(&mut changes), [urgent, others], "also of a process that begins to lead");
+        assert_eq!(sent(&mut changes), begins, "also of a process that begins to lead");
         state.changed(Vec::new());
         assert_eq!(sent(&mut changes), []);
     }

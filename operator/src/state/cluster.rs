@@ -19,6 +19,17 @@ use crate::state::outcome::WebhookOutcome;
 use crate::state::own_secrets::{OwnSecret, OwnSecrets};
 use crate::state::references::{References, Referrer, of_tenant, of_webhook};
 
+/// The generation of an object that its status is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportedGeneration {
+    /// No operator has reported on the object.
+    None,
+    /// Another one than the object has.
+    Other,
+    /// The object's, or the object is gone.
+    Current,
+}
+
 /// An object to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectKey {
@@ -123,13 +134,18 @@ impl ClusterState {
         tenants.into_iter().chain(webhooks).collect()
     }
 
-    /// Whether the status is about the object as it is now. True if the object is gone.
-    pub fn is_reported(&self, key: &ObjectKey) -> bool {
+    /// Which generation of an object its status is about.
+    pub fn reported(&self, key: &ObjectKey) -> ReportedGeneration {
         fn of<T: DeclaredKind>(
             declared: Option<&Arc<Declared<T>>>,
-            generation: fn(T::Status) -> Option<i64>,
-        ) -> bool {
-            declared.is_none_or(|declared| generation(declared.status()) == Some(declared.meta.generation))
+            observed: fn(T::Status) -> Option<i64>,
+        ) -> ReportedGeneration {
+            let Some(declared) = declared else { return ReportedGeneration::Current };
+            match observed(declared.status()) {
+                None => ReportedGeneration::None,
+                Some(observed) if observed == declared.meta.generation => ReportedGeneration::Current,
+                Some(_) => ReportedGeneration::Other,
+            }
         }
         match key {
             ObjectKey::Tenant(name) => of(self.tenants.get(name), |status| status.observed_generation),

@@ -211,8 +211,8 @@ pub fn reported(conditions: &[Condition], kind: ConditionType, generation: i64) 
     Some(NewCondition { kind, truth, reason: found.reason.parse().ok()?, message: found.message.clone() })
 }
 
-/// The Event to publish if a condition has changed its status or reason, else `None`. With `good`, also for a
-/// condition that is well from the first.
+/// The Event to publish if a condition has changed its status or reason; `None`: it has not, or each change has this reason for some
+/// seconds. With `good`, also for a condition that is well from the first.
 pub fn event_of(
     kind: ConditionType,
     before: &[Condition],
@@ -228,7 +228,10 @@ pub fn event_of(
     }
     // The status may come from a newer version, with a reason that this version does not know.
     let code = now.reason.parse().unwrap_or(ReasonCode::Ready);
-    let warning = now.status == "False" && code.remedy() != Remedy::Chosen && !code.is_usual();
+    if code.is_usual() {
+        return None;
+    }
+    let warning = now.status == "False" && code.remedy() != Remedy::Chosen;
     let (reason, note) = (EventReason::Condition(code), now.message.clone());
     Some(ObjectEvent { reason, action: "Reconcile", note, warning, secret: None })
 }
@@ -371,12 +374,16 @@ mod tests {
     }
 
     #[test]
-    fn step_of_every_change_is_no_warning() {
-        for (reason, warns) in [(ReasonCode::Pending, false), (ReasonCode::SecretNotFound, true)] {
+    fn step_of_every_change_is_no_event() {
+        for (reason, warns) in [
+            (ReasonCode::Pending, None),
+            (ReasonCode::Provisioning, None),
+            (ReasonCode::SecretNotFound, Some(true)),
+        ] {
             let verdict = NewCondition::new(ConditionType::Ready, Truth::False, reason, "why");
             let after = conditions(&[], &[verdict], 1, at(1));
-            let event = event_of(ConditionType::Ready, &[], &after, true).expect("it changed");
-            assert_eq!(event.warning, warns, "{reason}");
+            let event = event_of(ConditionType::Ready, &[], &after, true);
+            assert_eq!(event.map(|event| event.warning), warns, "{reason}");
         }
     }
 

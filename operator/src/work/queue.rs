@@ -1,7 +1,8 @@
 //! The queue of objects to reconcile. An object runs at most once at a time. First come users' changes whose last steps are left, then
-//! other changes of users, then scheduled objects, then objects that no user waits for. Failures have a backoff.
+//! other changes of users, then new objects, then scheduled ones, then objects that no user waits for. Failures have a backoff.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -26,12 +27,8 @@ pub struct Queue<K> {
 
 #[derive(Debug)]
 struct Inner<K> {
-    /// Objects that a user waits for and that have only their last steps left, in order of arrival.
-    finishing: VecDeque<K>,
-    /// Other objects that a user waits for, in order of arrival.
-    changed: VecDeque<K>,
-    /// Objects that no user waits for, in the order of their numbers.
-    routine: BTreeMap<u64, K>,
+    /// Objects that are due, the most urgent first, and among equals in order of arrival, which the number counts.
+    waiting: BTreeMap<(Reverse<Urgency>, u64), K>,
     /// Scheduled objects in order of time. The number separates two with the same time.
     scheduled: BTreeMap<(Instant, u64), K>,
     entries: HashMap<K, QueueEntry>,
@@ -49,9 +46,7 @@ struct QueueEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueueState {
     Idle,
-    /// The object is in `finishing` or `changed`.
-    Changed,
-    Routine(u64),
+    Waiting(Urgency, u64),
     Scheduled(Instant, u64),
     Running,
     /// The object runs, and has changed meanwhile.
@@ -71,14 +66,8 @@ pub struct DueKey<K> {
 
 impl<K> Default for Queue<K> {
     fn default() -> Self {
-        let inner = Inner {
-            finishing: VecDeque::new(),
-            changed: VecDeque::new(),
-            routine: BTreeMap::new(),
-            scheduled: BTreeMap::new(),
-            entries: HashMap::new(),
-            count: 0,
-        };
+        let inner =
+            Inner { waiting: BTreeMap::new(), scheduled: BTreeMap::new(), entries: HashMap::new(), count: 0 };
         Self { inner: Mutex::new(inner), wake: Notify::new() }
     }
 }
@@ -167,35 +156,32 @@ impl<K: Clone + Eq + Hash> Inner<K> {
     fn changed(&mut self, key: K, urgency: Urgency, now: Instant) {
         let number = self.count;
         self.count += 1;
+        // What has changed is at least routine.
+        let urgency = urgency.max(Urgency::Routine);
         let entry = self.entry(&key, now);
         entry.failures = 0;
-        let state = match (entry.state, urgency) {
-            (QueueState::Running, _) => {
-                entry.state = QueueState::RunningChanged(urgency);
-                return;
+        let before = entry.state;
+        entry.state = match before {
+            QueueState::Running => QueueState::RunningChanged(urgency),
+            QueueState::RunningChanged(before) => QueueState::RunningChanged(before.max(urgency)),
+            // It keeps its place among those that are as urgent.
+            QueueState::Waiting(before, _) if before >= urgency => return,
+            QueueState::Waiting(..) | QueueState::Idle | QueueState::Scheduled(..) => {
+                QueueState::Waiting(urgency, number)
             }
-            (QueueState::RunningChanged(before), _) => {
-                entry.state = QueueState::RunningChanged(before.max(urgency));
-                return;
-            }
-            (QueueState::Changed, _) | (QueueState::Routine(_), Urgency::Routine | Urgency::Scheduled) => {
-                return;
-            }
-            (_, Urgency::Finishing | Urgency::Awaited) => QueueState::Changed,
-            (_, Urgency::Routine | Urgency::Scheduled) => QueueState::Routine(number),
         };
-        let before = std::mem::replace(&mut entry.state, state);
-        entry.since = now;
+        match before {
+            QueueState::Running | QueueState::RunningChanged(_) => return,
+            // A user has waited since then.
+            QueueState::Waiting(Urgency::New | Urgency::Awaited, _) => {}
+            _ => entry.since = now,
+        }
         match before {
             QueueState::Scheduled(at, number) => drop(self.scheduled.remove(&(at, number))),
-            QueueState::Routine(number) => drop(self.routine.remove(&number)),
+            QueueState::Waiting(before, number) => drop(self.waiting.remove(&(Reverse(before), number))),
             _ => {}
         }
-        match urgency {
-            Urgency::Finishing => self.finishing.push_back(key),
-            Urgency::Awaited => self.changed.push_back(key),
-            Urgency::Routine | Urgency::Scheduled => drop(self.routine.insert(number, key)),
-        }
+        self.waiting.insert((Reverse(urgency), number), key);
     }
 
     fn schedule(&mut self, key: K, at: Instant, now: Instant) {
@@ -224,23 +210,19 @@ impl<K: Clone + Eq + Hash> Inner<K> {
     }
 
     fn next(&mut self, now: Instant, closed_until: Option<Instant>) -> Result<(K, Urgency), Option<Instant>> {
-        if let Some(key) = self.finishing.pop_front() {
-            return Ok((key, Urgency::Finishing));
-        }
-        if let Some(key) = self.changed.pop_front() {
-            return Ok((key, Urgency::Awaited));
-        }
+        let first = self.waiting.first_key_value().map(|((Reverse(urgency), _), _)| *urgency);
         let planned = self.scheduled.first_key_value().map(|((at, _), _)| *at);
-        if planned.is_some_and(|at| at <= now) {
-            return Ok((self.scheduled.pop_first().expect("it has a first entry").1, Urgency::Scheduled));
+        match (first, planned, closed_until) {
+            (Some(urgency), ..) if urgency > Urgency::Routine => {}
+            (_, Some(at), _) if at <= now => {
+                return Ok((self.scheduled.pop_first().expect("it has a first entry").1, Urgency::Scheduled));
+            }
+            (None, ..) => return Err(planned),
+            (Some(_), _, Some(open)) => return Err(Some(planned.map_or(open, |at| at.min(open)))),
+            (Some(_), _, None) => {}
         }
-        if self.routine.is_empty() {
-            return Err(planned);
-        }
-        match closed_until {
-            None => Ok((self.routine.pop_first().expect("it has a first entry").1, Urgency::Routine)),
-            Some(open) => Err(Some(planned.map_or(open, |at| at.min(open)))),
-        }
+        let ((Reverse(urgency), _), key) = self.waiting.pop_first().expect("it has a first entry");
+        Ok((key, urgency))
     }
 
     fn done(&mut self, key: K, done: Done, now: Instant) {
@@ -388,6 +370,21 @@ mod tests {
         let [first, half, all] = [0, 149, 299].map(|index: usize| finished[index]);
         assert!(first <= 3, "{first} s");
         assert!(half * 10 <= all * 6, "half after {half} s, all after {all} s");
+    }
+
+    #[test]
+    fn object_moves_ahead_when_pods_report_on_it_and_has_waited_since_it_changed() {
+        let mut queue = Moved::new();
+        queue.changed("first");
+        queue.changed("reported");
+        queue.now += Duration::from_secs(5);
+        queue.finishing("reported");
+        let turn = queue.inner.take(queue.now, None).unwrap();
+        let expected =
+            DueKey { key: "reported", waited: Duration::from_secs(5), urgency: Urgency::Finishing };
+        assert_eq!(turn, expected);
+        queue.done("reported", Done::After(None));
+        assert_eq!((queue.next(), queue.next()), (Some(("first", 0)), None), "it waits once");
     }
 
     #[test]

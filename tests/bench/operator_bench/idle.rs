@@ -47,8 +47,9 @@ pub(crate) async fn idle(operator: &Operator, tenants: usize) -> Option<Instant>
 
 /// Whether no object waited between two reads.
 fn is_idle(before: [f64; 6], now: [f64; 6]) -> bool {
-    let taken = now[0] + now[1] - before[0] - before[1];
-    let waited = now[2] + now[3] - before[2] - before[3];
+    // Of each series: a difference of sums would have their rounding error.
+    let since = |series: usize| now[series] - before[series];
+    let (taken, waited) = (since(0) + since(1), since(2) + since(3));
     let in_progress = now[4] + now[5];
     waited <= NO_WAIT * taken && (taken > 0.0 || in_progress == 0.0)
 }

@@ -180,8 +180,8 @@ fn pages() -> Vec<(&'static str, String)> {
                 head(
                     "Kubernetes Events",
                     "The operator publishes an Event about a Tenant or a Webhook when the status or the reason of a condition changes, and when\n\
-                     something else happens to the object. `kubectl describe` shows the Events. [Conditions](conditions.md) says how to fix each\n\
-                     reason.",
+                     something else happens to the object. The steps of every change, `Pending` and `Provisioning`, have no Event.\n\
+                     `kubectl describe` shows the Events. [Conditions](conditions.md) says how to fix each reason.",
                 ),
                 names::conditions(),
                 names::events(),

@@ -13,10 +13,9 @@ pub(super) fn events() -> String {
             .expect("a String takes all");
     }
     page += "\n## A condition changed\n\n| Reason | Type | |\n|---|---|---|\n";
-    for code in ReasonCode::ALL {
+    for code in ReasonCode::ALL.iter().filter(|code| !code.is_usual()) {
         let kind = match code.remedy() {
             Remedy::Nothing | Remedy::Chosen => "Normal",
-            _ if code.is_usual() => "Normal",
             Remedy::Retry | Remedy::Arrival | Remedy::Change => "Warning",
         };
         let about = super::cell(&code.about());
