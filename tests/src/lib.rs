@@ -5,6 +5,7 @@ pub mod apiserver;
 pub mod browser;
 pub mod languages;
 pub mod mail;
+pub mod openapi;
 pub mod operator;
 pub mod pages;
 pub mod people;

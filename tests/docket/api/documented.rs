@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use docket_tests::openapi::{API, document, operations, words};
 use docket_tests::server::{Client, JSON, Server};
 use serde_json::json;
 
 use super::rig::Rig;
-use crate::story::example::{API, document};
-use crate::story::openapi::{operations, words};
 
 #[tokio::test]
 async fn both_credentials_are_required_by_document_and_server() {

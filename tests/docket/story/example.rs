@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use docket_rig::ports::free_port;
 use docket_tests::server::{Client, Home, JSON, Options, Server, eventually};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// The password of the sample users, as the program prints it and the documents say it.
 pub(crate) const PASSWORD: &str = "docket-sample-1";
@@ -72,17 +72,4 @@ impl Running {
 /// All that was printed on standard output, over restarts.
 pub(crate) fn printed(home: &Home) -> String {
     std::fs::read_to_string(home.log("out")).unwrap_or_default()
-}
-
-/// The OpenAPI document of what clients call.
-pub(crate) const API: &str = "/openapi.json";
-/// The OpenAPI document of the events that receivers get.
-pub(crate) const EVENTS: &str = "/openapi/events.json";
-
-/// An OpenAPI document that a running program serves.
-pub(crate) async fn document(server: &Server, path: &str) -> Value {
-    let reply = server.send("GET", path, &[], "").await;
-    assert_eq!(reply.status, 200, "{reply:?}");
-    assert_eq!(reply.headers["content-type"], "application/json");
-    reply.json()
 }

@@ -4,26 +4,11 @@
 use std::collections::BTreeSet;
 
 use docket::http::problem_type::ProblemType;
+use docket_tests::openapi::{self, API, EVENTS, operations, words};
 use docket_tests::server::{Home, JSON, Server};
 use serde_json::{Map, Value, json};
 
-use super::example::{self, API, CONTACT, EVENTS, PASSWORD, Running};
-
-const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
-
-/// Each operation with its method in capitals and its path; of an event, its code.
-pub(crate) fn operations(document: &Value) -> Vec<(String, String, &Map<String, Value>)> {
-    let sections = ["paths", "webhooks"].into_iter().filter_map(|section| document[section].as_object());
-    let of_path =
-        |(path, item): (&String, &'static str), operation| (item.to_uppercase(), path.clone(), operation);
-    sections
-        .flatten()
-        .flat_map(|(path, item)| {
-            METHODS.iter().filter_map(move |method| Some((path, *method, item.get(*method)?)))
-        })
-        .map(|(path, method, operation)| of_path((path, method), operation.as_object().expect("an object")))
-        .collect()
-}
+use super::example::{self, CONTACT, PASSWORD, Running};
 
 /// Every object of the document, with where it is.
 fn objects<'a>(value: &'a Value, at: &str, found: &mut Vec<(String, &'a Map<String, Value>)>) {
@@ -81,20 +66,16 @@ fn only(object: &Map<String, Value>, allowed: &[&str], at: &str) {
     }
 }
 
-pub(crate) fn words(value: &Value) -> Vec<&str> {
-    value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
-}
-
 async fn served() -> (Running, Value, Home) {
     let (home, receiver) = example::home();
     let running = Running::start(&home, receiver, "").await;
-    let document = example::document(&running.server, API).await;
+    let document = openapi::document(&running.server, API).await;
     (running, document, home)
 }
 
 async fn both() -> [Value; 2] {
     let (running, api, _home) = served().await;
-    [api, example::document(&running.server, EVENTS).await]
+    [api, openapi::document(&running.server, EVENTS).await]
 }
 
 #[tokio::test]

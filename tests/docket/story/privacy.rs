@@ -11,6 +11,7 @@ mod back_office;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use docket_tests::openapi;
 use docket_tests::receiver::{Receiver, Response, ca_yaml};
 use docket_tests::server::{
     Client, Home, JSON, Options, Reply, SECRET, Server, api_key, eventually, request, tenant_yaml,
@@ -18,8 +19,6 @@ use docket_tests::server::{
 };
 use regex::Regex;
 use serde_json::{Map, Value, json};
-
-use super::example;
 
 /// Domain facts, personal data: class A, then class B. `party` and its like hold their names.
 const PERSONAL: [&str; 44] = [
@@ -417,7 +416,7 @@ impl Watched {
 
     /// All seven types: whole drafts, exported ones, and wrong ones.
     async fn orders(&mut self, client: &Client) {
-        let document = example::document(&self.server, example::API).await;
+        let document = openapi::document(&self.server, openapi::API).await;
         let examples =
             &document["paths"]["/Orders/Save"]["post"]["requestBody"]["content"]["application/json"];
         let examples = examples["examples"].as_object().expect("examples");

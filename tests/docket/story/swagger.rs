@@ -1,10 +1,11 @@
 //! /swagger/ in a real browser.
 
 use docket_tests::browser::{Browser, PATIENCE};
+use docket_tests::openapi::{self, API, EVENTS};
 use docket_tests::server::eventually;
 use serde_json::{Map, Value};
 
-use super::example::{self, API, CONTACT, EVENTS, Running};
+use super::example::{self, CONTACT, Running};
 
 /// The Authorize dialog, from open to closed, with one value entered.
 async fn authorize(browser: &Browser, input: &str, value: &str) {
@@ -35,7 +36,7 @@ fn of(path: &str) -> String {
 
 /// How many operations a document describes.
 async fn described(running: &Running, path: &str) -> usize {
-    let document = example::document(&running.server, path).await;
+    let document = openapi::document(&running.server, path).await;
     let sections = ["paths", "webhooks"].into_iter().filter_map(|section| document[section].as_object());
     sections.flat_map(Map::values).filter_map(Value::as_object).map(Map::len).sum()
 }
