@@ -112,17 +112,17 @@ impl Work {
     fn offer(&self, offers: &mut Offers) {
         let (rules, now) = (self.context.settings.migrations, self.context.clock.now());
         let free = self.context.migration_places.available_permits();
-        let (counts, next) = {
+        let (counts, next, changed) = {
             let cluster = self.state.cluster();
             let Overview { counts, due, waiting } =
                 overview(cluster.migrations(), cluster.first_tenants(), rules, now);
-            let mut next = offers.next(&due, free, Instant::now());
-            next.extend(offers.changed(&waiting));
-            (counts, next)
+            (counts, offers.next(&due, free, Instant::now()), offers.changed(&waiting))
         };
         let progresses = offers.progress(counts);
         self.metrics.migrations(counts, progresses.then(|| now.as_second()));
         next.into_iter().for_each(|name| self.tenants.offered(name));
+        // Each of these is named once, so its pass is not left out, even if the last one failed or one is under way.
+        changed.into_iter().for_each(|name| self.tenants.changed(name, Urgency::Routine));
     }
 
     fn queue<T: DeclaredKind>(&self) -> &Queue<Name> {
