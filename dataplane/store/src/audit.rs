@@ -130,14 +130,16 @@ fn record(row: &Row) -> Result<AuditRecord, StoreError> {
 const MOST_REMOVED: i64 = 200;
 
 /// The webhooks that were last removed in the portal, at most 200, the latest first: the subject of each entry, and the name that the
-/// webhook had for people, if it had one.
+/// webhook had for people, if it had one. A database of the previous release has neither the names nor the index, so none is read there.
 pub async fn removed_webhooks(
     connection: &mut Connection,
 ) -> Result<Vec<(String, Option<String>)>, StoreError> {
+    if !connection.has_step(AUDIT_DETAILS) {
+        return Ok(Vec::new());
+    }
     // The event is part of the text, so that PostgreSQL finds the index of these entries.
     let sql = format!(
-        "SELECT subject, {} FROM audit WHERE event = '{}' AND subject IS NOT NULL ORDER BY at_ms DESC LIMIT $1",
-        detail(connection),
+        "SELECT subject, detail FROM audit WHERE event = '{}' AND subject IS NOT NULL ORDER BY at_ms DESC LIMIT $1",
         AuditEvent::WebhookRemoved.as_str()
     );
     let rows = connection.query(&sql, params![MOST_REMOVED]).await?;

@@ -206,7 +206,7 @@ async fn entry_is_stored_without_its_detail_until_the_database_has_the_column() 
         };
         add(&rig, &[removed(1)]).await;
         assert_eq!(find(&rig, AuditFilter::default()).await, [AuditRecord { detail: None, ..removed(1) }]);
-        assert_eq!(names().await, [None::<String>]);
+        assert!(names().await.is_empty(), "no index finds them");
         rig.database.migrate(&Clock::System).await.expect("it is migrated");
         add(&rig, &[removed(2)]).await;
         assert_eq!(names().await, [Some("Orders".to_owned()), None]);
