@@ -79,15 +79,15 @@ fn age_ms(form: &str, now_ms: i64) -> Option<i64> {
     Some(now_ms.saturating_sub(made_ms))
 }
 
-/// The name of the webhook that this form of this user adds.
-fn name_of_form(viewer: &Viewer, form: &str) -> String {
-    let digest =
-        Sha256::new().chain_update(viewer.caller.name()).chain_update([0]).chain_update(form).finalize();
+/// The name of the webhook that this form of this user adds for this customer. A form that is sent again for another customer, after
+/// its webhook was removed, gives another name: logs of the first customer show the last name of a removed webhook for people.
+fn name_of_form(user: &str, form: &str, customer_code: &str) -> String {
+    let digest = Sha256::digest([user, form, customer_code].join("\0"));
     format!("{NAME_PREFIX}{}", hex::encode(&digest[..5]))
 }
 
-/// POST /portal/webhooks/new: shows the secret, this once. The same form of the same user, sent again, leads to the same
-/// webhook; its secret is shown then if the first answer did not show it.
+/// POST /portal/webhooks/new: shows the secret, this once. The same form of the same user for the same customer, sent again, leads
+/// to the same webhook; its secret is shown then if the first answer did not show it.
 pub async fn create(
     State(state): State<Arc<ApiState>>,
     Extension(writes): Extension<Writes>,
@@ -105,7 +105,7 @@ pub async fn create(
     let form = form.unwrap_or_else(|| form_id(&state));
     let mut declared = Declared {
         namespace: config.namespace.clone(),
-        name: name_of_form(&viewer, &form),
+        name: name_of_form(&viewer.caller.name(), &form, &settings.customer_code),
         spec: spec(&viewer, &settings),
         given: None,
     };
@@ -187,4 +187,21 @@ fn no_place(tenant: &ServedTenant, viewer: &Viewer, declared: &Declared) -> Opti
             "There is no room: you have {of_customer} webhooks. An administrator of the tenant may add more."
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_is_of_one_user_one_form_and_one_customer() {
+        let name = name_of_form("contact 1", "7.f", "C-1");
+        assert_eq!(name, name_of_form("contact 1", "7.f", "C-1"), "sent again");
+        assert!(name.starts_with(NAME_PREFIX) && docket_crds::is_object_name(&name), "{name}");
+        for (user, form, customer_code) in
+            [("contact 2", "7.f", "C-1"), ("contact 1", "7.g", "C-1"), ("contact 1", "7.f", "C-2")]
+        {
+            assert_ne!(name, name_of_form(user, form, customer_code), "{user} {form} {customer_code}");
+        }
+    }
 }
