@@ -136,20 +136,17 @@ impl ClusterState {
 
     /// Which generation of an object its status is about.
     pub fn reported(&self, key: &ObjectKey) -> ReportedGeneration {
-        fn of<T: DeclaredKind>(
-            declared: Option<&Arc<Declared<T>>>,
-            observed: fn(T::Status) -> Option<i64>,
-        ) -> ReportedGeneration {
+        fn of<T>(declared: Option<&Arc<Declared<T>>>) -> ReportedGeneration {
             let Some(declared) = declared else { return ReportedGeneration::Current };
-            match observed(declared.status()) {
+            match declared.observed_generation {
                 None => ReportedGeneration::None,
                 Some(observed) if observed == declared.meta.generation => ReportedGeneration::Current,
                 Some(_) => ReportedGeneration::Other,
             }
         }
         match key {
-            ObjectKey::Tenant(name) => of(self.tenants.get(name), |status| status.observed_generation),
-            ObjectKey::Webhook(name) => of(self.webhooks.get(name), |status| status.observed_generation),
+            ObjectKey::Tenant(name) => of(self.tenants.get(name)),
+            ObjectKey::Webhook(name) => of(self.webhooks.get(name)),
         }
     }
 

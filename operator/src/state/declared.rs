@@ -148,6 +148,8 @@ pub struct Declared<T> {
     pub tenant_ref: Option<Name>,
     /// The claims of a Tenant that can't be read; see [`claimed_by`].
     pub claims: Vec<(ReasonCode, String)>,
+    /// The generation that the status is about; `None`: no operator has reported on the object.
+    pub observed_generation: Option<i64>,
     /// The version of the schema that the status of a Tenant reports.
     schema_version: Option<i64>,
     /// Whether the status of a Tenant reports that a migration failed.
@@ -161,6 +163,8 @@ impl<T: DeclaredKind> Declared<T> {
     pub fn read(mut object: DynamicObject) -> Option<Arc<Self>> {
         let meta = Meta::of(&object.metadata)?;
         let (schema_version, migration_failed) = object.data.get("status").map(migration).unwrap_or_default();
+        let observed_generation =
+            object.data.get("status").and_then(|status| status["observedGeneration"].as_i64());
         let status = object.data.get("status").map(Value::to_string).unwrap_or_default();
         let spec = object.data.get_mut("spec").map(Value::take).unwrap_or_default();
         let tenant_ref = tenant_ref(&spec, &meta.name.namespace);
@@ -169,7 +173,16 @@ impl<T: DeclaredKind> Declared<T> {
         let document = document(&meta, spec);
         let claims = if document.is_ok() { Vec::new() } else { claims };
         let status = status.into();
-        Some(Arc::new(Self { meta, document, tenant_ref, claims, schema_version, migration_failed, status }))
+        Some(Arc::new(Self {
+            meta,
+            document,
+            tenant_ref,
+            claims,
+            observed_generation,
+            schema_version,
+            migration_failed,
+            status,
+        }))
     }
 
     /// The object's status; the default if the object has no value, or a value that can't be read.
