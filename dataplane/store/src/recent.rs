@@ -217,10 +217,10 @@ pub async fn last_failures(
     };
     let retried = |place: usize| {
         format!(
-            "SELECT last.webhook, last.id, {said}, last.since, last.due, {attempted} FROM (SELECT min(some.webhook) AS webhook, \
-             max(some.id) AS id, min(some.created_at_ms) AS since, min(some.due_at_ms) AS due FROM (SELECT d.webhook, d.id, \
+            "SELECT last.webhook, last.id, {said}, last.since, last.due, {attempted} FROM (SELECT min(few.webhook) AS webhook, \
+             max(few.id) AS id, min(few.created_at_ms) AS since, min(few.due_at_ms) AS due FROM (SELECT d.webhook, d.id, \
              d.created_at_ms, d.due_at_ms FROM delivery_queue d WHERE d.status = 'Failed' AND d.webhook = ${place} \
-             AND {NO_TEST} LIMIT 500) AS some) AS last WHERE last.id IS NOT NULL"
+             AND {NO_TEST} LIMIT 500) AS few) AS last WHERE last.id IS NOT NULL"
         )
     };
     let union = |one: &dyn Fn(usize) -> String| (1..=SLOTS).map(one).collect::<Vec<_>>().join(" UNION ALL ");

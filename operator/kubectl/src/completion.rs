@@ -162,6 +162,7 @@ mod tests {
             "set-aside release_namespace",
             "test webhook",
             "test release_namespace",
+            "audit webhook",
             "audit tenant",
             "audit release_namespace",
             "people tenant",

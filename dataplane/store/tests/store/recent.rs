@@ -171,7 +171,7 @@ async fn sample_of_one_webhook_is_read_from_its_own_index(rig: TenantDatabase) {
         Place::Url(_) => ("EXPLAIN ", 0),
     };
     // EXPLAIN accepts no parameters on PostgreSQL.
-    let values = ["0", "20000", "20000", "40000", "'rare'"];
+    let values = ["0", "10000", "10000", "20000", "'rare'"];
     let sql = recent::sample_sql(Some(1), 2);
     let sql = (1..=values.len()).rev().fold(sql, |sql, n| sql.replace(&format!("${n}"), values[n - 1]));
     // Of a file, nothing collects statistics.
