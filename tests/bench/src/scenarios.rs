@@ -99,7 +99,7 @@ pub(crate) enum Scenario {
     Idle,
     /// The burst and all searches beside --history finished deliveries (long: 12 minutes).
     History,
-    /// Every page of the portal beside --history finished deliveries (long: 5 minutes).
+    /// Every page of the portal, with each filter, beside --history finished deliveries (long: 6 minutes).
     Portal,
     /// Retention of --history deliveries while --rate saves per second run (long: 6 minutes).
     Retention,

@@ -47,10 +47,10 @@ pub(crate) async fn sizes(stage: &Stage) -> Sizes {
 
 /// Gives the first tenant a history of `count` orders with one finished delivery each. They were created at equal
 /// distances between `oldest` and `newest` ago. Every thousandth delivery is a dead letter. The history copies the
-/// webhook of a delivery, which must exist.
+/// webhook of a delivery, which must exist; of several webhooks, it is the first one's.
 pub(crate) async fn add_history(stage: &Stage, count: i64, oldest: Duration, newest: Duration) {
     let sql = stage.sql(0).await;
-    let row = sql.query_one("SELECT webhook, webhook_name FROM delivery LIMIT 1", &[]).await;
+    let row = sql.query_one("SELECT webhook, webhook_name FROM delivery ORDER BY webhook LIMIT 1", &[]).await;
     let (webhook, name): (String, String) = row.map(|row| (row.get(0), row.get(1))).expect("a delivery");
     stage.relax().await;
     // The inserted rows fit together, so foreign keys need no check.
@@ -62,6 +62,60 @@ pub(crate) async fn add_history(stage: &Stage, count: i64, oldest: Duration, new
     }
     run(&sql, "VACUUM ANALYZE").await;
     stage.harden().await;
+}
+
+/// Lets the first contact of the first tenant manage webhooks, and adds 1,000 customers with ten contacts each and 100,000 audit entries.
+/// Of the entries, 40,000 are sign-ins, ten of them by the first contact, 20,000 are refused sign-ins, and in some 39,800 the administrator
+/// read a payload. 200 are about removed webhooks, and ten about the first webhook. Of no event there are more than retention keeps.
+pub(crate) async fn add_people(stage: &Stage) {
+    let people = "BEGIN; UPDATE contact SET manages_webhooks = TRUE; \
+         INSERT INTO customer (code, name, created_at_ms) \
+         SELECT 'B-' || n, 'Firm ' || n, 0 FROM generate_series(0, 999) n; \
+         INSERT INTO contact (code, customer_code, email, email_key, name, active, created_at_ms) \
+         SELECT 'B' || n, 'B-' || (n % 1000), 'b' || n || '@firm.example', 'b' || n || '@firm.example', 'Contact ' || n, TRUE, 0 \
+         FROM generate_series(0, 9999) n; \
+         INSERT INTO audit (at_ms, id, event, actor, subject, address, count, detail) \
+         SELECT (extract(epoch FROM now()) * 1000)::bigint - n * 20000, md5('a' || n), event, \
+         CASE WHEN n % 10000 = 2 THEN 'contact ' || (SELECT code FROM contact WHERE manages_webhooks) \
+         WHEN event = 'SignedIn' THEN 'contact B' || (n % 10000) \
+         WHEN event <> 'SignInRefused' THEN 'employee ' || (SELECT code FROM employee) END, \
+         CASE event WHEN 'WebhookChanged' THEN 'webhook default/t0-w0' WHEN 'WebhookRemoved' THEN 'webhook default/portal-' || n \
+         WHEN 'PayloadRead' THEN 'delivery ' || n END, '127.0.0.1', 1, \
+         CASE event WHEN 'WebhookChanged' THEN 'displayName' WHEN 'WebhookRemoved' THEN 'Removed ' || n END \
+         FROM (SELECT n, CASE WHEN n % 10000 = 1 THEN 'WebhookChanged' WHEN n % 500 = 3 THEN 'WebhookRemoved' \
+         WHEN n % 5 = 4 THEN 'SignInRefused' WHEN n % 2 = 0 THEN 'SignedIn' ELSE 'PayloadRead' END AS event \
+         FROM generate_series(1::bigint, 100000) n) AS entry; \
+         COMMIT";
+    run(&stage.sql(0).await, people).await;
+}
+
+/// Makes some 5,000 deliveries of the history the deliveries of one bulk resend; returns its id.
+pub(crate) async fn add_resend(stage: &Stage) -> String {
+    let id = "0f9d2c5b7a3e4d6c8b1a0f9e8d7c6b5a";
+    let resend = format!(
+        "BEGIN; UPDATE delivery_history SET resend_id = '{id}', resend_of = id \
+         WHERE status = 'Succeeded' AND created_at_ms / 7 % 200 = 1; \
+         INSERT INTO resend (id, webhook, webhook_name, per_second, count, requested_by, created_at_ms) \
+         SELECT '{id}', webhook, webhook_name, 10, count(*), 'employee ' || (SELECT code FROM employee), min(created_at_ms) \
+         FROM delivery_history WHERE resend_id = '{id}' GROUP BY webhook, webhook_name; \
+         COMMIT"
+    );
+    run(&stage.sql(0).await, &resend).await;
+    id.to_owned()
+}
+
+/// The ids of the last delivery of the history in this status, and of its event.
+pub(crate) async fn last_delivery(stage: &Stage, status: &str) -> [String; 2] {
+    let statement =
+        "SELECT id, event_id FROM delivery_history WHERE status = $1 ORDER BY created_at_ms DESC LIMIT 1";
+    let row = stage.sql(0).await.query_one(statement, &[&status]).await.expect("a delivery in this status");
+    [row.get(0), row.get(1)]
+}
+
+/// The date of seven days ago.
+pub(crate) async fn a_week_ago(stage: &Stage) -> String {
+    let statement = "SELECT to_char(now() - interval '7 days', 'YYYY-MM-DD')";
+    stage.sql(0).await.query_one(statement, &[]).await.expect("a row").get(0)
 }
 
 /// Turns one in `share` deliveries of the history into a dead letter.
