@@ -721,6 +721,8 @@ CREATE INDEX delivery_open ON delivery_history USING btree (webhook, finished_at
 CREATE INDEX delivery_queue_by_event ON delivery_queue USING btree (event_id);
 CREATE INDEX delivery_queue_by_resend ON delivery_queue USING btree (resend_id) WHERE (resend_id IS NOT NULL);
 CREATE UNIQUE INDEX delivery_queue_key ON delivery_queue USING btree (webhook, idempotency_key) WHERE (idempotency_key IS NOT NULL);
+CREATE INDEX delivery_resent ON delivery_history USING btree (webhook, created_at_ms) WHERE ((status = 'DeadLetter'::text) AND (resent IS NOT NULL));
+CREATE INDEX delivery_set_aside ON delivery_history USING btree (webhook, created_at_ms) WHERE ((status = 'DeadLetter'::text) AND (set_aside_at_ms IS NOT NULL));
 CREATE INDEX ended_session_by_time ON ended_session USING btree (until_ms);
 CREATE INDEX event_by_code ON event USING btree (code);
 CREATE INDEX event_by_invoice ON event USING btree (invoice_number) WHERE (invoice_number IS NOT NULL);

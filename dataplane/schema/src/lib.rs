@@ -388,15 +388,30 @@ pub const MIGRATIONS: &[Migration] = &[
     },
     Migration {
         version: 25,
-        name: "details of the audit (additive)",
+        name: "details of the audit, and searches for marked dead letters (additive)",
         sql: Sql::Both(include_str!("../migrations/0025_audit_detail.sql")),
         cost: "locks audit for a moment to add a column",
-        // Pages of the portal name the webhooks that were removed.
-        indexes: &[Index {
-            name: "audit_of_removal",
-            create: "CREATE INDEX audit_of_removal ON audit (at_ms) WHERE event = 'WebhookRemoved'",
-            first: "",
-        }],
+        indexes: &[
+            // Pages of the portal name the webhooks that were removed.
+            Index {
+                name: "audit_of_removal",
+                create: "CREATE INDEX audit_of_removal ON audit (at_ms) WHERE event = 'WebhookRemoved'",
+                first: "",
+            },
+            // Searches for marked dead letters do not read the open ones.
+            Index {
+                name: "delivery_resent",
+                create: "CREATE INDEX delivery_resent ON delivery_history (webhook, created_at_ms) \
+                         WHERE status = 'DeadLetter' AND resent IS NOT NULL",
+                first: "",
+            },
+            Index {
+                name: "delivery_set_aside",
+                create: "CREATE INDEX delivery_set_aside ON delivery_history (webhook, created_at_ms) \
+                         WHERE status = 'DeadLetter' AND set_aside_at_ms IS NOT NULL",
+                first: "",
+            },
+        ],
     },
 ];
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use docket_crds::EventCode;
-use docket_domain::delivery::{DeliveryKind, FailureClass, Status};
+use docket_domain::delivery::{DeadLetter, DeliveryKind, FailureClass, Status};
 use docket_domain::order_type::OrderType;
 use docket_program::clock::Clock;
 use docket_rig::tenant_database::{Place, TenantDatabase};
@@ -13,6 +13,7 @@ use docket_rig::{on_both_databases, postgres};
 use docket_store::Database;
 use docket_store::deliveries::{self, DeliveryFilter};
 use docket_store::orders::{self, OrderFilter, OrderStatus};
+use docket_store::resends::{self, DeadFilter};
 use tokio_postgres::Client;
 
 use super::buffers::pages;
@@ -21,15 +22,18 @@ use super::upgrade;
 on_both_databases!(
     rare_values_behind_a_long_history_are_found_on_one_page,
     few_deliveries_of_a_customer_or_a_kind_are_found_on_one_page,
+    few_marked_dead_letters_of_many_are_found_by_their_own_indexes,
 );
 
 /// The last version whose programs know none of these indexes.
 const BEFORE: usize = 4;
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 9] = [
     "audit_of_removal",
     "delivery_by_failure",
     "delivery_of_resend",
     "delivery_open",
+    "delivery_resent",
+    "delivery_set_aside",
     "event_by_code",
     "web_order_by_reference",
     "web_order_by_status",
@@ -298,6 +302,69 @@ async fn few_deliveries_of_a_customer_or_a_kind_are_found_on_one_page(rig: Tenan
     let ids = ["q", "d100000001", "d100000002"].map(str::to_owned);
     let times = deliveries::last_times(&mut reader, &ids).await.expect("a statement");
     assert_eq!((times.len(), times["q"], times["d100000001"]), (2, 6, 7));
+}
+
+/// Of many dead letters, two were resent and two are set aside. On PostgreSQL, the searches read few pages.
+async fn few_marked_dead_letters_of_many_are_found_by_their_own_indexes(rig: TenantDatabase) {
+    for sql in rows(20_000) {
+        rig.run(&sql).await;
+    }
+    for sql in [
+        "UPDATE delivery_history SET status = 'DeadLetter', failure_class = 'ServerError'",
+        "UPDATE delivery_history SET resent = TRUE WHERE id IN ('d100000019', 'd100000023')",
+        "UPDATE delivery_history SET set_aside_by = 'x', set_aside_at_ms = 1 WHERE id IN ('d100000029', 'd100000031')",
+    ] {
+        rig.run(sql).await;
+    }
+    let client = match &rig.place {
+        Place::Url(url) => Some(postgres::client(url).await),
+        Place::File(_) => None,
+    };
+    if let Some(client) = &client {
+        for table in TABLES {
+            // An automatic vacuum would read pages, too.
+            let sql = format!("ALTER TABLE {table} SET (autovacuum_enabled = off)");
+            client.batch_execute(&sql).await.expect("a setting");
+        }
+        client.batch_execute("VACUUM ANALYZE").await.expect("analyzed");
+    }
+    let database = rig.opened_with(1);
+    let cost = async || match &client {
+        Some(client) => pages(&database, client, &TABLES).await,
+        None => 0,
+    };
+    for (state, expected) in [
+        (DeadLetter::Resent, ["d100000023", "d100000019"]),
+        (DeadLetter::SetAside, ["d100000031", "d100000029"]),
+    ] {
+        let filter = DeliveryFilter { dead_letter: Some(state), ..DeliveryFilter::default() };
+        let before = cost().await;
+        let mut reader = database.reader().await.expect("a connection");
+        let page = deliveries::search(&mut reader, &Clock::System, &filter, 25).await.expect("a statement");
+        drop(reader);
+        let read = cost().await - before;
+        let found: Vec<_> = page.items.iter().map(|delivery| delivery.id.as_str()).collect();
+        assert_eq!((found, page.next), (expected.to_vec(), None), "{filter:?}");
+        assert!(read < 150, "{read} pages for {filter:?}");
+    }
+    let set_aside = DeadFilter {
+        webhook: "usual".into(),
+        customer_code: None,
+        event_codes: None,
+        from_ms: None,
+        to_ms: None,
+        ended_before_ms: None,
+        limit: 100,
+        set_aside: true,
+        sendable: false,
+    };
+    let before = cost().await;
+    let mut reader = database.reader().await.expect("a connection");
+    let (range, total) = resends::extent(&mut reader, &set_aside, 1_000).await.expect("a statement");
+    drop(reader);
+    let read = cost().await - before;
+    assert_eq!((range.count, total, range.oldest_ms, range.newest_ms), (2, 2, Some(29), Some(31)));
+    assert!(read < 150, "{read} pages for what is set aside");
 }
 
 /// A PostgreSQL database of the previous version with `count` rows.

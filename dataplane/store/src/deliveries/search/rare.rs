@@ -8,7 +8,7 @@ use super::{
 };
 use crate::connection::Connection;
 use crate::error::StoreError;
-use crate::marks::OPEN;
+use crate::marks;
 use crate::sql::{Param, Search, params};
 use crate::walk::in_order_of;
 
@@ -81,10 +81,9 @@ impl DeliveryFilter {
     /// The condition of the dead letters that may match, and the column by which its index orders the dead letters of a webhook.
     fn is_dead(&self) -> (&'static str, &'static str) {
         match self.dead_letter {
-            Some(DeadLetter::Open) => (OPEN, "finished_at_ms"),
-            Some(DeadLetter::Resent | DeadLetter::SetAside) | None => {
-                ("status = 'DeadLetter'", "created_at_ms")
-            }
+            Some(DeadLetter::Open) => (marks::OPEN, "finished_at_ms"),
+            Some(marked) => (marks::condition(marked), "created_at_ms"),
+            None => ("status = 'DeadLetter'", "created_at_ms"),
         }
     }
 
@@ -151,5 +150,44 @@ impl DeliveryFilter {
             searches.extend(self.in_history(keys));
         }
         Ok(Some(searches))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use docket_program::clock::Clock;
+    use docket_rig::scratch::Folder;
+
+    use super::*;
+    use crate::database::Database;
+    use crate::sqlite::Sqlite;
+
+    #[tokio::test]
+    async fn dead_letters_in_each_state_are_found_by_the_index_of_this_state() {
+        let folder = Folder::new("rare");
+        let database = Database::Sqlite(Sqlite::new(folder.path().join("tenant.db")));
+        database.migrate(&Clock::System).await.expect("a file");
+        let mut reader = database.reader().await.expect("a connection");
+        for (state, index) in [
+            (None, "delivery_dead"),
+            (Some(DeadLetter::Open), "delivery_open"),
+            (Some(DeadLetter::Resent), "delivery_resent"),
+            (Some(DeadLetter::SetAside), "delivery_set_aside"),
+        ] {
+            let filter = DeliveryFilter {
+                status: Some(Status::DeadLetter),
+                dead_letter: state,
+                ..DeliveryFilter::default()
+            };
+            let of_all = filter.of_failed().expect("dead letters may be rare");
+            let of_webhook = filter.in_history(vec!["smith/orders/SMITH".to_owned()]);
+            for search in [of_all, of_webhook].concat() {
+                let (sql, params) = search.end("LIMIT $1", [Param::from(25_i64)]);
+                let rows = reader.query(&format!("EXPLAIN QUERY PLAN {sql}"), params).await.expect("a plan");
+                let plan: Vec<String> = rows.iter().map(|row| row.get(3).expect("text")).collect();
+                // A sort of its own would read all before it ends.
+                assert!(plan.len() == 1 && plan[0].contains(&format!(" USING INDEX {index}")), "{plan:?}");
+            }
+        }
     }
 }
