@@ -31,9 +31,9 @@ pub struct Page<C> {
 /// Whether dead letters are set aside, or count again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aside {
-    /// They are set aside.
+    /// The dead letters are set aside.
     Set,
-    /// They count again.
+    /// The dead letters count again.
     Undo,
 }
 

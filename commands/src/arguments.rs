@@ -13,7 +13,7 @@ use crate::values::{
     since, status, timestamp,
 };
 
-/// Of the commands that have a result to print.
+/// The argument of each command that has a result to print.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct OutputArguments {
     /// How the result is printed.

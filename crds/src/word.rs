@@ -134,7 +134,7 @@ mod tests {
             Apple,
             /// Yellow.
             Quince = "quince";
-            /// Of a newer version.
+            /// A word of a newer version.
             else Unknown
         }
     }

@@ -22,7 +22,8 @@ const PODS_EVERY: Duration = Duration::from_secs(1);
 /// How often they are read while something was handed over in the last seconds: this many reads. A user waits for the result.
 const PODS_SOON: Duration = Duration::from_millis(250);
 const READS_SOON: u32 = 12;
-/// Of the time that reads take, they get a tenth at most.
+/// While reads are frequent, the pause between two reads is this many times the duration of a read, within `PODS_SOON` and
+/// `PODS_EVERY`.
 const SHARE: u32 = 10;
 /// How often the health of deliveries and the tenants at their limits are read.
 const HEALTH_EVERY: Duration = Duration::from_secs(15);

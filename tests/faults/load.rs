@@ -14,7 +14,8 @@ use crate::hook::millis;
 use crate::place::{Place, found};
 use crate::random::Random;
 
-/// One save in so many is wrong, one has a key that no tenant has, and after one the client searches its orders.
+/// One save in `REFUSED_EVERY` is wrong, one in `UNKNOWN_EVERY` has a key that no tenant has, and after one in `SEARCH_EVERY` the
+/// client searches its orders.
 const REFUSED_EVERY: u64 = 25;
 const UNKNOWN_EVERY: u64 = 40;
 const SEARCH_EVERY: u64 = 20;

@@ -42,7 +42,7 @@ impl Budget {
 /// What a scenario found.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// The number of independent trials, each of which could have failed.
+    /// The number of independent trials. Each of them could have failed.
     pub(crate) trials: u64,
     pub(crate) figures: Vec<(String, String)>,
     /// Each breaks a rule; none: the scenario passed.
@@ -112,7 +112,8 @@ impl<T: Ord + Debug> Met<T> {
         *hits += u32::from(met);
     }
 
-    /// A figure for each kind. A kind of which none met anything tests nothing, which is a violation once it had ten chances.
+    /// Reports a figure for each kind of fault. A kind whose faults met nothing tests nothing: that is a violation after ten
+    /// chances.
     pub(crate) fn report(&self, outcome: &mut Outcome) {
         for (kind, (hits, all)) in &self.0 {
             outcome.figure(&format!("{kind:?}"), format!("{hits} of {all}"));

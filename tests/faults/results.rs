@@ -26,7 +26,7 @@ pub(crate) struct Circumstances {
     pub(crate) machine: String,
 }
 
-/// The rate of failures that no failure in so many trials excludes, as a text.
+/// The upper bound of the failure rate after `trials` trials without a failure, as a text.
 pub(crate) fn bound(trials: u64) -> String {
     match trials {
         0..10 => "nothing: too few trials".to_owned(),

@@ -47,7 +47,7 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    /// Runs the scenario on a thread of its own, until it has had so many trials or so much time. What it starts and ends with takes
+    /// Runs the scenario on a thread of its own, until it has had `trials` trials or `limit` has passed. Its start and its end take
     /// half a minute more. A panic is a violation.
     pub(crate) fn run(self, trials: u32, limit: Duration, seed: u64) -> Outcome {
         let run = move || {

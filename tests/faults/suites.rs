@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::outcome::Outcome;
 use crate::table::TARGETS;
 
-/// What tests count, by its name: one that prints `counted: 12 kills` adds 12 to the kills.
+/// The counts that tests print, by name: a test that prints `counted: 12 kills` adds 12 to the kills.
 type Counts = BTreeMap<String, u64>;
 
 /// The counts that are trials.
@@ -112,8 +112,8 @@ fn longer(seed: u64, limit: Duration) -> [(&'static str, String); 4] {
     ]
 }
 
-/// Runs tests, which it compiles before, until they have had so many rounds, or until another round would not end within the limit. A
-/// trial is a kill or a random history that the tests count; if they count none, a round.
+/// Compiles tests, and runs them until they have had `rounds` rounds, or until another round would not end within the limit. A trial
+/// is a kill or a random history that the tests count; if the tests count none, a trial is a round.
 pub(crate) fn repeat(tests: &[&str], rounds: u32, limit: Duration, seed: u64) -> Outcome {
     let mut outcome = Outcome::default();
     outcome.violations.extend(compile(tests).err());

@@ -18,7 +18,7 @@ pub(crate) struct Test {
 pub(crate) enum Long {
     /// A scenario of this program, with the largest number of trials, and its minutes of the hour.
     Scenario(Scenario, u32, u32),
-    /// The short form, so many times at most, and its minutes of the hour.
+    /// The short form, repeated at most this number of times, and its minutes of the hour.
     Repeated(u32, u32),
 }
 

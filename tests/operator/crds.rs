@@ -69,7 +69,7 @@ fn read_webhook(document: &Value, old: Option<&Value>) -> Vec<Violation> {
 struct Kind {
     cluster: &'static Cluster,
     path: String,
-    /// Of a namespace where there is nothing, so that each case can be created.
+    /// The path of the kind in an empty namespace, so that each case can be created.
     empty: String,
     base: Value,
     stored: Value,

@@ -241,7 +241,7 @@ async fn an_unknown_database_server_is_named() {
     assert!(message.contains("\"eu\"") && message.contains("main"), "{message}");
 }
 
-/// As when a server was set up again: the Tenant was Ready, and its database is not there.
+/// If a server is set up again, the Tenant was Ready, and its database is gone.
 #[tokio::test]
 async fn another_server_of_the_same_name_gets_the_database() {
     let mut release = Release::new("moved");

@@ -64,7 +64,7 @@ async fn a_missing_secret_is_reported_and_the_old_one_stays_in_use() {
     assert_ne!(release.object("webhook", "signed")["status"]["secretVersion"], version);
 }
 
-/// As in a deployment from Git, where another program makes the Secret, without our label.
+/// In a deployment from Git, another program makes the Secret, without our label.
 #[tokio::test]
 async fn a_secret_that_arrives_late_is_found_soon_and_was_no_failure() {
     let mut release = Release::new("arriving");
@@ -111,7 +111,7 @@ async fn a_generated_secret_rotates_and_belongs_to_its_webhook_and_tenant() {
     let owners = || owners(&release, NAME);
     let both = [uid("webhook", "made"), uid("tenant", "generating")];
     assert_eq!(owners(), both);
-    // As a version of before has made it.
+    // An earlier version made the Secret with its Webhook as the only owner.
     let alone = json!({"metadata": {"ownerReferences": [{"apiVersion": "docket.dev/v1alpha1", "kind": "Webhook", "name": "made",
         "uid": both[0]}]}});
     release.kubectl(&["patch", "secret", NAME, "--type=merge", "-p", &alone.to_string()]);
@@ -206,7 +206,7 @@ async fn a_recreated_webhook_signs_with_the_secret_that_was_kept_for_it() {
     release.wait("webhook", "kept", "Ready", "True").await;
     assert_eq!((values(), served()["secret"].clone()), (first.clone(), of(&first[0]).into()));
 
-    // As an operator leaves the copy that dies before it deletes it.
+    // The operator leaves the copy that dies in this state before it deletes it.
     let gone = || !signing_secrets(&release).contains(&copy);
     eventually("the copy is taken back", SOON, async || gone()).await;
     for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {

@@ -291,7 +291,7 @@ impl Release {
         self.runtime_of(&uid)
     }
 
-    /// As [`Release::runtime`], by the tenant's uid.
+    /// Like [`Release::runtime`], by the tenant's uid.
     pub fn runtime_of(&self, uid: &str) -> Option<Value> {
         let secret = object(self.cluster, &self.namespace, "secret", &format!("docket-tenant-{uid}"));
         let json = decode(secret["data"]["runtime.json"].as_str()?);
@@ -320,7 +320,7 @@ impl Release {
         format!("docket-tenant-{uid}")
     }
 
-    /// Moves the times of a tenant's signing keys back, as if so many minutes had passed for them since.
+    /// Moves the times of a tenant's signing keys back by `minutes`.
     pub fn signing_keys_age(&self, tenant: &str, minutes: i64) {
         let mut memory = self.memory(tenant);
         for key in memory["signingKeys"].as_array_mut().expect("there are keys") {

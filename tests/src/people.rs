@@ -17,7 +17,7 @@ pub const MO: &str = "mo.ito";
 /// An administrator, in every tenant.
 pub const ALEX: &str = "alex.admin";
 
-/// Of [`PASSWORD`](crate::server::PASSWORD), made by `docket contacts add`.
+/// The hash of [`PASSWORD`](crate::server::PASSWORD), made by `docket contacts add`.
 const PASSWORD_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$TCJINIOC3eCCFt7MYkIf7g$RXwcPZTsBEIBDytfMWNjPQ/lzw9TBuS2zSkfnG1wSvU";
 

@@ -118,19 +118,19 @@ impl Home {
         home
     }
 
-    /// Of these YAML documents, in one file `all.yaml`.
+    /// A home with these YAML documents, in one file `all.yaml`.
     pub fn with(yaml: &str) -> Self {
         let home = Self::new();
         home.write("all.yaml", yaml);
         home
     }
 
-    /// Where the YAML is.
+    /// The folder of the YAML.
     pub fn config(&self) -> PathBuf {
         self.scratch.path().join("config")
     }
 
-    /// Where the data is.
+    /// The folder of the data.
     pub fn data(&self) -> PathBuf {
         self.scratch.path().join("data")
     }
@@ -388,7 +388,7 @@ impl Server {
         }
     }
 
-    /// Runs `requests`, of which the API gets `count`: the process is stopped until all of them have come.
+    /// Runs `requests`. The process is stopped until the API has received `count` of them.
     pub async fn meeting<T>(&self, count: usize, requests: impl Future<Output = T>) -> T {
         signal(self.id(), "STOP");
         let resume = async {

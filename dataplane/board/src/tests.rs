@@ -154,7 +154,7 @@ async fn a_silent_pod_is_dropped() {
 async fn a_pod_counts_for_ten_seconds_after_each_heartbeat() {
     let server = RedisServer::start(&[]);
     let (pod, operator) = (board(&server), board(&server));
-    // Of these heartbeats, only the first one has news.
+    // Only the first of three heartbeats has news.
     for _ in 0..3 {
         pod.announce("api-1", &["api"], &served(&[("t1", "5")])).await.expect("the report is stored");
         assert_eq!(operator.processes(&["api"]).await.expect("answers"), 1);

@@ -45,7 +45,7 @@ pub(crate) fn excerpt(text: &str, wanted: &HashSet<String>) -> Vec<Piece> {
         let within = found[first..].iter().take_while(|(at, ..)| *at < end);
         within.map(|(.., term)| term).collect::<HashSet<_>>().len()
     };
-    // Of equal ones the first.
+    // `max_by_key` returns the last of equal items, so `rev` makes it the first.
     let best = (0..found.len()).rev().max_by_key(|first| different(*first));
     let from = best.map_or(0, |best| begin(&text, found[best].0));
     let rest = &text[from..];

@@ -54,7 +54,7 @@ pub(crate) fn article(frame: &SiteFrame, path: &str, rendered: &Rendered) -> Str
             @if let Some((title, path)) = after { a rel="next" href={ (root) (name(path)) } { (title) " →" } }
         }
     };
-    // The same list: a window shows one of the two.
+    // The list appears twice on a page, and a window shows one of the two.
     let beside = html! {
         @if is_listed { nav.beside aria-label="On this page" { p { "On this page" } (list) } }
     };

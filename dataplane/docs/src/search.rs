@@ -231,7 +231,7 @@ impl SearchIndex {
         };
         let in_text =
             |at: usize| wanted.iter().filter_map(|term| self.uses.get(term)).any(|uses| has(uses, at));
-        // Of equal ones the first.
+        // `max_by_key` returns the last of equal items, so `rev` makes it the first.
         let sections = page.sections.clone().rev().map(|at| (in_text(at), points[at], at));
         let best = sections.max_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
         best.map_or(page.sections.start, |(.., at)| at)

@@ -164,7 +164,7 @@ pub(crate) fn place(file: &str) -> &str {
     file.strip_prefix("docs/").unwrap_or(file)
 }
 
-/// The file of the repository to which a link of a page leads.
+/// The file of the repository that the link `link` in the file `from` leads to.
 pub(crate) fn resolved(from: &str, link: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

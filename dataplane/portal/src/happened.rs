@@ -187,7 +187,7 @@ mod tests {
         }
         sentences.sort();
         sentences.dedup();
-        // Without their status, a 4xx and a 5xx have one sentence.
+        // `said` gives no HTTP status, so the classes for a 4xx and for a 5xx have the same sentence.
         assert_eq!(sentences.len(), FailureClass::ALL.len() - 1);
         let mut labels = FailureClass::ALL.map(label).to_vec();
         labels.sort_unstable();

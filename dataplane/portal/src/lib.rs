@@ -111,7 +111,7 @@ mod tests {
         names.filter(|name| name.starts_with(|first: char| first.is_ascii_alphabetic())).collect()
     }
 
-    /// What follows the bracket that closes the first one of a text.
+    /// Returns the text after the bracket that closes its first bracket.
     fn after_brackets(text: &str) -> &str {
         let mut depth = 0;
         for (at, one) in text.char_indices() {

@@ -56,13 +56,13 @@ pub struct Wanted {
 /// What the user has done with a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
-    /// It was added, and sends messages.
+    /// The subscription was added, and sends messages.
     Added,
-    /// It was added, and its address has to be confirmed.
+    /// The subscription was added, and its address has to be confirmed.
     Waiting,
-    /// It has other states.
+    /// The subscription has other states.
     Changed,
-    /// It has ended.
+    /// The subscription has ended.
     Ended,
 }
 

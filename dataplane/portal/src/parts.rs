@@ -6,13 +6,13 @@ use maud::{Markup, html};
 /// The colour of a badge, by what it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// It works.
+    /// Something works.
     Good,
-    /// It is tried again, or needs attention.
+    /// Something is tried again, or needs attention.
     Wait,
     /// Something is lost.
     Bad,
-    /// Nothing of these.
+    /// Neither good nor bad.
     Mute,
 }
 

@@ -140,15 +140,15 @@ pub struct EventView {
     pub id: Option<String>,
     /// Its code.
     pub code: String,
-    /// When it was published, or what it reports happened.
+    /// When the event was published, or when the thing that it reports happened.
     pub at: Timestamp,
-    /// Whether it was published to test a webhook.
+    /// Whether the event was published to test a webhook.
     pub is_test: bool,
-    /// The webhooks that have deliveries of it.
+    /// The webhooks with a delivery of the event.
     pub sent: Vec<Sent>,
-    /// The webhooks of the customer that have none; `None`: they are not known.
+    /// The webhooks of the customer without a delivery of the event; `None`: the webhooks are not known.
     pub missed: Option<Vec<Missed>>,
-    /// The number of further webhooks of the customer that have none.
+    /// How many further webhooks of the customer have no delivery of the event.
     pub more: usize,
     /// The number of webhooks of other customers.
     pub others: usize,

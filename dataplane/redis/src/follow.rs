@@ -13,9 +13,9 @@ pub const READ_EVERY: Duration = Duration::from_secs(5);
 /// The shortest pause between two reads.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// What the files name and this process can't use.
+/// A connection that the files describe and this process can't use.
 struct Refused {
-    /// The connection by the files; `None`: the files can't be read or are not valid.
+    /// The connection that the files describe; `None`: the files can't be read or are not valid.
     candidate: Option<RedisConnection>,
     problem: String,
 }

@@ -145,7 +145,7 @@ impl Passwords {
 
     /// Whether `stored` is the first hash of the tenant that can't be used. A text that stands for no password is no hash.
     pub fn is_first_unusable(&self, tenant: &str, stored: &str) -> bool {
-        // As in other password tables, these texts stand for a user without a password.
+        // Other password tables use these texts for a user without a password.
         let is_none = stored.is_empty() || stored.starts_with(['!', '*']);
         !is_none
             && self.usable(stored).is_none()

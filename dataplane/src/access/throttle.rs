@@ -36,7 +36,8 @@ const PER_SOURCE_OF_CODES: GuessLimit = GuessLimit { free: 200, longest: Duratio
 const FORGET: Duration = Duration::from_secs(15 * 60);
 /// For how long a user is known at a source after a sign-in.
 pub const KNOWN_MS: i64 = 7 * 24 * 3600 * 1000;
-/// The most counts, and the most known users, in memory; some 60 bytes each. At this number the older half is forgotten.
+/// The highest number of counts in memory, and of known users. An entry takes some 60 bytes. At this number the older half is
+/// forgotten.
 const MAX_ENTRIES: usize = 100_000;
 /// The shortest time between two reads of a tenant's audit for who signed in lately.
 const LEARN_MS: i64 = 60 * 1000;

@@ -304,7 +304,7 @@ async fn listed(
         TraceOf::Delivery(id) => DeliveryFilter { id: Some(id), ..all },
     };
     let Page { mut items, next } = deliveries::search(reader, clock, &filter, MAX_TRACED).await?;
-    // As they happened.
+    // The search returns the newest first; a trace shows the oldest first.
     items.reverse();
     Ok((items, next.is_some()))
 }

@@ -73,7 +73,7 @@ pub(super) fn http_url(text: &str) -> Result<Url, String> {
 /// Where `docket trigger` sends a sample.
 #[derive(Debug, Clone)]
 pub enum ReceiverUrl {
-    /// As a Webhook does.
+    /// An HTTPS URL, by the rules for a Webhook's target.
     Https(TargetUrl),
     /// To this machine, without TLS.
     Loopback(Url),

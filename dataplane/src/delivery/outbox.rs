@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(rig.pending(), (0, 0));
     }
 
-    /// As after a commit that failed or got no response, and by a process that dies.
+    /// A ticket is dropped after a commit that failed or got no response. A process that dies drops all its tickets.
     #[tokio::test]
     async fn announced_deliveries_whose_ticket_is_dropped_are_due_after_one_lease() {
         let rig = Rig::new();

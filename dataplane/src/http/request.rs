@@ -74,7 +74,7 @@ pub struct DescribedField {
 }
 
 impl DescribedField {
-    /// The schema of its values, with its default.
+    /// The schema of the field's values, with the default.
     fn schema(&self, part: RequestPart) -> RefOr<Schema> {
         match (self.schema)(part) {
             RefOr::T(Schema::Object(mut object)) => {

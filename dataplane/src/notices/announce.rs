@@ -148,7 +148,7 @@ fn change(Decided { webhook, facts, before, decision }: &Decided) -> Option<Writ
             (now, before.number)
         }
         (Decision::Remember(now) | Decision::Announce(now), _) => (now, 0),
-        // It is served again.
+        // The webhook is served again.
         (Decision::Nothing | Decision::Wait, Some(before)) if before.missing_since_ms.is_some() => {
             let notice = Notice { missing_since_ms: None, ..before.clone() };
             return Some(Write::Store { notice, before: Some(before), is_announced: false });

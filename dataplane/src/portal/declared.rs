@@ -14,7 +14,8 @@ pub(super) fn unserved(viewer: &Viewer) -> Unserved {
     let (tenant, webhooks) = (&viewer.caller.tenant, viewer.caller.webhooks());
     let faulty = |(uid, key): (&str, &str)| {
         let faults = in_words_of(viewer, tenant.faults(uid));
-        // Of which tenant a webhook is that says nothing else is not known: its name may be another tenant's.
+        // If a webhook has no fault and its key names no namespace, its tenant is not known. Its name may be another tenant's, so
+        // it is not shown.
         let is_own = !faults.is_empty() || webhook_key::full_name(key).is_some();
         let name = if is_own { webhook_key::full_name(key).unwrap_or(key) } else { "" };
         Faulty { full_name: name.to_owned(), faults }

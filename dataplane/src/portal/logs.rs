@@ -198,7 +198,7 @@ pub async fn get(
         webhook_logs::read(&state, &viewer.caller, id).await?;
     let waits_for =
         webhook_logs::waits(&state, &viewer.caller, std::slice::from_ref(&listed)).await?.pop().flatten();
-    // Another customer's webhook may have its name now.
+    // A webhook of another customer may have the delivery's webhook name now.
     let webhook = viewer.caller.webhooks().get(&listed.webhook);
     let webhook = webhook.filter(|webhook| webhook.customer_code.as_str() == listed.customer_code);
     let secrets = webhook.map(WebhookConfig::secrets).unwrap_or_default();

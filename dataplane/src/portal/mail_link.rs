@@ -57,7 +57,8 @@ pub async fn act(
 ) -> Result<Html<String>, ApiError> {
     let (parts, body) = request.into_parts();
     let (of_link, token) = (OfLink::of(&parts, &state)?, token.map_err(|_| NO_LINK)?.0);
-    // A mail program may send another kind of form, which is never a button of the page that confirms.
+    // The page that confirms sends an urlencoded form. A mail program may send another kind of form, which always ends the
+    // subscription.
     let kind = parts.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let mut act = Act::Unsubscribe;
     if kind.starts_with(b"application/x-www-form-urlencoded") {

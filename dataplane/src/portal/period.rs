@@ -35,7 +35,7 @@ pub(super) async fn figures(
     Ok(Period { range, delivered, dead, spans, ..Period::default() })
 }
 
-/// The times of the spans, oldest first: whole spans, of which the last one has just begun.
+/// The begin and end of each span, oldest first. All spans have the same length, and the last one has just begun.
 fn times(range: Range, now_ms: i64) -> Vec<(i64, i64)> {
     let (count, minutes) = range.spans();
     let length_ms = minutes * MINUTE_MS;

@@ -72,7 +72,7 @@ pub struct Viewer {
     frame: Frame,
     /// The health of the viewer's webhooks by uid, which a page of the portal has read for its navigation.
     health: Option<HashMap<String, WebhookHealth>>,
-    /// Of the form that the user has sent.
+    /// The share of the memory for the form that the user has sent.
     _body: Option<Share>,
 }
 

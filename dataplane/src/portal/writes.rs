@@ -45,7 +45,7 @@ pub struct WebhookWriter {
 
 #[derive(Debug)]
 enum WriteBackend {
-    /// Of `docket dev`.
+    /// The folder of `docket dev`.
     Folder(Documents),
     /// Where the operator runs.
     Cluster(WebhookObjects),
@@ -87,9 +87,9 @@ pub struct StoredWebhook {
 /// What an edit does to a webhook that was read.
 #[derive(Debug, Clone, Copy)]
 pub enum WebhookEdit<'a> {
-    /// It is declared like this from now on.
+    /// The webhook is declared like this from now on.
     Replace(&'a Declared),
-    /// It is removed.
+    /// The webhook is removed.
     Remove,
 }
 
@@ -110,10 +110,10 @@ pub enum DeclaredBy {
 /// Why a webhook was not declared, changed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotWritten {
-    /// It is not what the form was made from.
+    /// The webhook has changed since the form was made.
     #[error("it was changed meanwhile")]
     Changed,
-    /// The cluster does not accept it; for the user.
+    /// The cluster does not accept the webhook. The text says why, for the user.
     #[error("{0}")]
     Refused(String),
     /// The cluster's API server can't be asked.

@@ -58,7 +58,7 @@ pub struct DeadLetterRange {
 }
 
 impl DeadLetterRange {
-    /// Of these.
+    /// The range of these dead letters.
     pub fn of(dead: &[DeadDelivery]) -> Self {
         let times = || dead.iter().map(|dead| dead.created_at_ms);
         Self { count: dead.len() as i64, oldest_ms: times().min(), newest_ms: times().max() }

@@ -103,13 +103,13 @@ pub async fn lock(transaction: &mut Transaction) -> Result<(), StoreError> {
 /// The numbers of subscriptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// The user's.
+    /// Subscriptions of the user.
     pub of_user: i64,
-    /// Of all contacts of the user's customer.
+    /// Subscriptions of all contacts of the user's customer.
     pub of_customer: i64,
-    /// Of all contacts of the tenant.
+    /// Subscriptions of all contacts of the tenant.
     pub of_contacts: i64,
-    /// Of all users of the tenant.
+    /// Subscriptions of all users of the tenant.
     pub of_tenant: i64,
 }
 

@@ -33,7 +33,7 @@ pub async fn fold(transaction: &mut Transaction, most: i64) -> Result<bool, Stor
     let (table, after): (String, String) = (row.get(0)?, row.get(1)?);
     let Some(SearchColumn { table, id, of, searched }) = PLACES.iter().find(|place| place.table == table)
     else {
-        // Of a later version.
+        // Only a later version knows this table.
         return Ok(false);
     };
     let sql = format!("SELECT {id}, {of}, {searched} FROM {table} WHERE {id} > $1 ORDER BY {id} LIMIT $2");

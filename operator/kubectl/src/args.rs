@@ -82,7 +82,7 @@ pub(crate) struct ClusterArguments {
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
-/// Of the commands that can look at all namespaces.
+/// The argument of each command that can look at all namespaces.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct EverywhereArguments {
     /// All namespaces.

@@ -30,13 +30,13 @@ const RIGHTS: &str = "/docs/reference/kubectl-docket.html#rights";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Result {
-    /// As it should be.
+    /// All is as it should be.
     Ok,
     /// Worth a look; Docket works on.
     Warning,
-    /// It stays wrong until someone changes something.
+    /// The problem stays until someone changes something.
     Failed,
-    /// It can't be read.
+    /// This can't be read.
     Unknown,
 }
 

@@ -65,7 +65,7 @@ struct HealthEntry {
     since: Instant,
     /// When the reported health last became better.
     recovered: Option<Instant>,
-    /// Whether it became worse again soon after that.
+    /// Whether the reported health became worse again soon after that.
     has_relapsed: bool,
     /// The time since when readings are better than the reported reading.
     better_since: Option<Instant>,

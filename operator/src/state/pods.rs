@@ -32,7 +32,7 @@ pub enum Pods {
 /// Whether every pod serves the present configuration of a tenant or a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Programmed {
-    /// As the pods report it.
+    /// The verdict from the pods' reports.
     Known(NewCondition),
     /// Nothing was read since this process started, so what the status says of this generation stays.
     AsReported,

@@ -451,7 +451,7 @@ mod tests {
 
     use super::*;
 
-    /// A configuration of a Tenant in the namespace `a`, with Webhooks by uid and namespace whose bundles have so many bytes.
+    /// A configuration of a Tenant in the namespace `a`. Each Webhook has a uid, a namespace, and a bundle of this many bytes.
     fn config(webhooks: &[(&str, &str, usize)]) -> TenantConfig {
         let webhook = |(uid, namespace, bytes): &(&str, &str, usize)| {
             json!({"uid": uid, "namespace": namespace, "name": uid, "displayName": null, "customerCode": "C",

@@ -58,7 +58,7 @@ pub struct CheckedDatabase {
 /// Whether a pass checked a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatabaseCheck {
-    /// It did.
+    /// The pass checked the database.
     Done,
     /// No check was needed.
     NotDue,

@@ -28,11 +28,11 @@ const NAME_DIGITS: usize = 32;
 /// What to do about a signing secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeptStep {
-    /// It is as it should be.
+    /// The secret is as it should be.
     Keep,
-    /// It needs this mark; `None`: it needs none.
+    /// The secret needs this mark; `None`: it needs none.
     Mark(Option<Timestamp>),
-    /// Its time has passed.
+    /// The time to keep the secret has passed.
     Delete,
 }
 
@@ -161,7 +161,7 @@ mod tests {
         Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(hours)
     }
 
-    /// As an earlier version has made it: it belongs to its Webhook alone.
+    /// A Secret as an earlier version has made it: it belongs to its Webhook alone.
     fn secret(mark: Option<Timestamp>) -> Secret {
         let mark = mark.map(|since| (labels::UNUSED_SINCE.to_owned(), since.to_string()));
         let made_for = [

@@ -100,7 +100,7 @@ impl Memory {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnsuredDatabase {
-    /// Of all that it was ensured for; another one means that it must be ensured again.
+    /// A fingerprint of all that the database was ensured for. If it changes, the database must be ensured again.
     pub fingerprint: String,
     /// The role; absent for an external database.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -47,7 +47,7 @@ pub(crate) async fn idle(operator: &Operator, tenants: usize) -> Option<Instant>
 
 /// Whether no object waited between two reads.
 fn is_idle(before: [f64; 6], now: [f64; 6]) -> bool {
-    // Of each series: a difference of sums would have their rounding error.
+    // The difference is made for each series, because a difference of sums would have their rounding error.
     let since = |series: usize| now[series] - before[series];
     let (taken, waited) = (since(0) + since(1), since(2) + since(3));
     let in_progress = now[4] + now[5];

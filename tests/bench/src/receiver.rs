@@ -180,7 +180,7 @@ impl Receiver {
         self.shared.answered.load(Ordering::Relaxed)
     }
 
-    /// Of these, the arrivals of such orders: how many.
+    /// The number of these POSTs whose arrival satisfies `is_meant`.
     pub(crate) fn answered_of(&self, is_meant: impl Fn(&Arrival) -> bool) -> usize {
         let arrivals = self.shared.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         arrivals.iter().filter(|arrival| is_meant(arrival)).count()

@@ -67,7 +67,7 @@ pub(crate) enum Scenario {
     Beside,
     /// 1,000 endpoints that never respond, one that hangs suddenly, and one that takes 20 s.
     Silent,
-    /// Bursts to receivers with few workers, each of which a connection holds; beside Go's default client.
+    /// Bursts to receivers with few workers; each connection holds a worker. Beside Docket, Go's default client sends them too.
     FewWorkers,
     /// A healthy tenant beside a guest that guesses, sends large bodies and floods its own queue.
     Hostile,

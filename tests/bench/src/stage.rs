@@ -28,7 +28,7 @@ const REDIS: [&str; 2] = ["appendonly yes", "appendfsync everysec"];
 pub(crate) enum Shape {
     /// One process with all roles.
     One,
-    /// As the chart has them by default: two processes for api, two for worker and one for detector, with its settings.
+    /// The default of the chart: two processes for api, two for worker and one for detector, with the chart's settings.
     Roles,
 }
 

@@ -299,7 +299,7 @@ async fn an_invoice_that_cannot_be_announced_stops_no_other(rig: TenantDatabase)
     for number in ["1", "2", "3"] {
         insert(&rig, "court_invoice", number).await;
     }
-    // As if the event of the second one broke a rule of the database.
+    // The event of invoice 2 can't be stored because of this index, as it might break any rule of the database.
     rig.run("CREATE UNIQUE INDEX odd ON event (invoice_number)").await;
     let event = "INSERT INTO event (id, code, customer_code, invoice_number, body, occurred_at_ms) \
                  VALUES ('evt_odd', 'invoice.created', 'SMITH', '2', 'x', 0)";

@@ -27,7 +27,7 @@ fn retention(rig: &TenantDatabase, clock: Clock, keep: Duration) -> Retention {
     Retention::new(clock, tenants, (keep, KEEP_AUDIT), None, Arc::default())
 }
 
-/// As after an upgrade of a database with rows. No request waits for them.
+/// The state after an upgrade of a database with rows. No request waits for the indexes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retention_builds_the_indexes_that_a_migration_left() {
     let rig = TenantDatabase::postgres().await;

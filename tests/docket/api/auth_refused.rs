@@ -218,7 +218,8 @@ async fn no_refusal_is_quicker_than_that_of_a_wrong_password() {
         ("wrong client code", "localhost", wrong("else@x.example", "BLUE")),
         ("wrong client code on the legacy host", "old.localhost", wrong("other@x.example", "BLUE")),
     ];
-    // As many as one user may guess. An Argon2id takes tens of milliseconds, all else about one, so half of its work shows.
+    // Five guesses, as many as one user may make. An Argon2id takes tens of milliseconds, all else about one, so half of its work
+    // shows.
     let mut work = [0; 6];
     for _ in 0..5 {
         for (work, (what, host, body)) in work.iter_mut().zip(&cases) {
@@ -250,7 +251,7 @@ async fn refusal_takes_the_time_of_the_tenants_dearest_hash_and_an_unusable_hash
         ));
     }
     let users = ["dear", "cheap", ADA, "stranger@x.example", "unusable", "unusable-too"];
-    // As many as one user may guess. The dearest takes five times as long as the default.
+    // No more guesses than one user may make. The hash of `dear` takes five times as long as the default.
     let mut work = [0; 6];
     for _ in 0..4 {
         for (work, user) in work.iter_mut().zip(users) {

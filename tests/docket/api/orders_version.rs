@@ -56,7 +56,7 @@ async fn of_two_changes_of_one_version_the_second_is_refused_and_loses_nothing()
     assert!(late.json()["detail"].as_str().expect("text").contains("has version 2 now"), "{late:?}");
     let path = format!("/Orders/Get?webOrderId={id}");
     assert_eq!(ada.get(&path).await.json()["caption"], "A's");
-    // The same by HTTP's words.
+    // The version as HTTP's `If-Match`.
     let post = async |tag: &str, body: &Value| {
         ada.try_post("/Orders/Save", &body.to_string(), &[("if-match", tag)]).await.expect("an answer")
     };
@@ -69,7 +69,7 @@ async fn of_two_changes_of_one_version_the_second_is_refused_and_loses_nothing()
         let saved = post(tag, &change(tag, json!({}))).await;
         assert_eq!((saved.status, &saved.json()["version"]), (200, &json!(to)), "{tag}: {saved:?}");
     }
-    // As before: without either, the last one wins.
+    // Without a version and without `If-Match`, the last save wins.
     assert_eq!(ada.post("/Orders/Save", &change("B's", json!({}))).await.json()["version"], 6);
     let export = json!({"webOrderId": id}).to_string();
     let late = ada.try_post("/Orders/Export", &export, &[("if-match", "\"5\"")]).await.expect("an answer");

@@ -68,7 +68,7 @@ async fn a_milestone_is_a_second_event_with_the_previous_one() {
     let steps = [
         // A stop by its line item; no milestone before it.
         (&photo, json!({"facilityLineItem": 1, "milestoneCode": 200})),
-        // The same stop by its facility.
+        // The stop of the line before, by its facility.
         (&by_facility, json!({"milestoneCode": 210})),
         // Another stop has not reached this milestone.
         (&photo, json!({"facilityLineItem": 2, "milestoneCode": 110})),

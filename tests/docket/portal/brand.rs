@@ -46,7 +46,7 @@ async fn pages_have_the_color_and_the_logo_of_their_own_tenant() {
     let image = browser.get(&logo).await;
     is_asset(&image, "image/png", FOREVER);
     assert_eq!(image.body[..], STANDARD.decode(LOGO).expect("base64")[..]);
-    // Of another version: what is served now, for now.
+    // The address of another version returns what is served now, and no browser keeps that.
     is_asset(&browser.get("/portal/logo?v=0000000000000000").await, "image/png", "no-cache");
     is_asset(&browser.get("/portal/brand.css").await, "text/css; charset=utf-8", "no-cache");
 

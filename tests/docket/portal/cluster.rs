@@ -239,7 +239,7 @@ async fn webhook_is_added_though_the_answer_was_lost(gate: &Gate, browser: &Brow
     eventually("the change is recorded", SOON, recorded).await;
 }
 
-/// As by a double click: each process finds nothing yet, and adds it.
+/// A double click sends a form twice: each process finds no webhook yet, and adds it.
 async fn form_sent_to_two_processes_adds_one_webhook(
     release: &Release,
     home: &Home,

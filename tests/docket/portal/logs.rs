@@ -120,7 +120,7 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
     ));
     let reads = "SELECT count(*) FROM audit WHERE event = 'PayloadRead' AND actor = 'employee 52'";
     eventually("the reading is recorded", SOON, async || count(&home, reads) == 1).await;
-    // As the page does by itself.
+    // The page reloads itself like this.
     assert_eq!(browser.get(&format!("/portal/logs/{id}")).await.status, 200);
 
     let form = [("csrf", &*hidden(&page, "csrf")), ("deliveryId", id)];

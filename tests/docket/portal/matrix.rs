@@ -13,7 +13,7 @@ use crate::delivery::stage::SOON;
 
 /// Where the routes are declared.
 const ROUTER: &str = include_str!("../../../dataplane/src/portal.rs");
-/// Of no delivery.
+/// An id that no delivery has.
 const UNKNOWN: &str = "01900000-0000-7000-8000-00000000dead";
 
 /// What a route needs.
@@ -25,7 +25,7 @@ enum Needs {
     Session,
     /// An administrator of the tenant or a contact that manages webhooks, by the database's last word.
     Manager,
-    /// The same; and what a contact gets whose customer does not have the webhook.
+    /// A manager; the status for a contact whose customer does not have the webhook.
     Webhook(u16),
     /// An administrator.
     Administrator,
@@ -44,7 +44,7 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("POST", "/portal/logs/set-aside", Manager, 404),
     ("POST", "/portal/logs/undo-set-aside", Manager, 404),
     ("GET", "/portal/logs/{id}", Manager, 404),
-    // Of no message.
+    // The token belongs to no message.
     ("GET", "/portal/mail/{token}", Nothing, 200),
     ("POST", "/portal/mail/{token}", Nothing, 200),
     ("GET", "/portal/notifications", Manager, 200),
@@ -59,14 +59,14 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("GET", "/portal/verify", Manager, 200),
     ("POST", "/portal/verify", Webhook(400), 200),
     ("GET", "/portal/resends", Manager, 200),
-    // Of a webhook without dead letters.
+    // The webhook has no dead letters.
     ("POST", "/portal/resends", Webhook(409), 303),
     ("POST", "/portal/resends/probe", Webhook(409), 303),
     ("POST", "/portal/resends/stop", Manager, 404),
     ("POST", "/portal/resends/set-aside", Webhook(404), 303),
     ("POST", "/portal/resends/undo-set-aside", Webhook(404), 303),
     ("GET", "/portal/people", Administrator, 200),
-    // Of no one.
+    // The form names no user.
     ("POST", "/portal/people", Administrator, 404),
     ("GET", "/portal/webhooks", Manager, 200),
     ("GET", "/portal/webhooks/new", Manager, 200),
@@ -74,7 +74,7 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("POST", "/portal/webhooks/new", Manager, 400),
     ("GET", "/portal/webhooks/{namespace}/{name}", Webhook(404), 200),
     ("POST", "/portal/webhooks/{namespace}/{name}/test", Webhook(404), 303),
-    // It is declared in a file of others.
+    // The webhook is declared in a file that is not the portal's.
     ("POST", "/portal/webhooks/{namespace}/{name}", Webhook(404), 409),
     ("POST", "/portal/webhooks/{namespace}/{name}/{action}", Webhook(404), 409),
     ("GET", "/portal/{*other}", Nothing, 404),
@@ -82,7 +82,7 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     ("GET", "/portal/portal.css", Nothing, 200),
     ("GET", "/portal/portal.js", Nothing, 200),
     ("GET", "/portal/icon.svg", Nothing, 200),
-    // Of a tenant without a colour and a logo.
+    // The tenant has no colour and no logo.
     ("GET", "/portal/brand.css", Nothing, 404),
     ("GET", "/portal/logo", Nothing, 404),
     // The last, since it ends the session.

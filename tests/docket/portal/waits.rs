@@ -44,7 +44,7 @@ async fn delivery_that_is_due_says_what_it_waits_for() {
         saying("one of 8 places, which are taken").await.is_some()
     })
     .await;
-    // As long as two time-outs: each halves the places.
+    // This takes as long as two time-outs: each halves the places.
     eventually("they say why", SOON, async || {
         saying("one of 2 places: the receiver was slow").await.is_some()
     })

@@ -291,7 +291,7 @@ async fn form_that_is_sent_again_adds_no_second_webhook() {
         let files = std::fs::read_dir(home.config().join("portal")).expect("the portal's folder").flatten();
         files.filter(|file| file.path().extension().is_some_and(|is| is == "yaml")).count()
     };
-    // As by a double click.
+    // A double click sends the form twice.
     let first = fields(&form);
     let all = futures_util::future::join_all((0..3).map(|_| browser.post(new, &first)));
     let replies = server.meeting(3, all).await;

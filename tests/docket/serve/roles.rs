@@ -39,7 +39,7 @@ async fn is_swept(client: &Client) {
     eventually("a sweep deletes it", SOON, async || kept().await == 0).await;
 }
 
-/// As when its watch is late, or cut: the process that publishes may know a webhook before the worker does.
+/// If a worker's watch is late or cut, the process that publishes may know a webhook before the worker does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_is_behind_gives_up_no_delivery_however_old() {
     let stage = Stage::new().await;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::example::repository;
 
 struct Language {
-    /// As in the fence of its snippet.
+    /// The name of the language in the fence of the snippet.
     name: &'static str,
     /// The files of its program; `{snippet}` stands for the function of the document.
     files: &'static [(&'static str, &'static str)],

@@ -14,7 +14,7 @@ use crate::outcome::{Budget, Outcome, conclude};
 use crate::random::Random;
 use crate::world::{Plan, World};
 
-/// A clock is wrong by up to so many seconds, in both directions.
+/// The largest error of a clock in seconds, in both directions.
 const MOST_SECONDS: u64 = 600;
 /// How often clocks jump.
 const JUMP_EVERY: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ impl SteppedClock {
         clock
     }
 
-    /// Makes the clock wrong by so many seconds.
+    /// Moves the clock by this number of seconds.
     fn step(&self, seconds: i64) {
         self.file.write_all_at(&seconds.to_ne_bytes(), 0).expect("writable");
     }

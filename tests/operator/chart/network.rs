@@ -171,7 +171,7 @@ fn no_values_open_a_metadata_service_that_the_programs_refuse() {
         let refused = try_render(&format!("{MINIMAL}\nworker: {{allowEgress: ['{service}']}}"));
         assert!(refused.is_err_and(|message| message.contains("worker.allowEgress: leave out")), "{service}");
     }
-    // They have other addresses inside, or none.
+    // These addresses contain other addresses, or none.
     for other in ["64:ff9b:1::808:808/128", "::ffff:10.0.0.1/128", "::1/128", "2001:db8:a9fe:a9fe::/64"] {
         let taken = try_render(&format!("{MINIMAL}\nworker: {{allowEgress: ['{other}']}}"));
         taken.unwrap_or_else(|error| panic!("{other}: {error}"));

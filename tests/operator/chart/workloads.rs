@@ -254,7 +254,7 @@ worker: {allowEgress: [10.1.0.0/16, 10.2.0.0/16], sweepInterval: 10s, deliveryRe
         let program = if component == "docket-operator" { "docket-operator" } else { "docket" };
         assert_eq!(objects.container(component)["command"], json!([program]));
     }
-    // As variables, so that they also hold for commands in the pod.
+    // The settings are environment variables, so that they also hold for commands in the pod.
     let source = json!([
         {"name": "DOCKET_CONFIG_NAMESPACE", "value": "docket-runtime"},
         {"name": "DOCKET_ALLOW_EXTERNAL_DATABASE", "value": "db.example.com,*.eu.example.com,10.3.0.0/16"},

@@ -31,7 +31,7 @@ fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
-/// A namespace with two tenants and two webhooks, of which the first have a full status.
+/// A namespace with two tenants and two webhooks. The first tenant and the first webhook have a full status.
 fn furnished() -> String {
     let cluster = cluster();
     cluster.install_crds();

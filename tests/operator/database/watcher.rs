@@ -20,7 +20,7 @@ async fn made(rig: &Rig, password: &str) -> Option<DatabaseUrl> {
     rig.servers.watcher(None, &rig.name, async |_| Ok::<_, String>(password)).await
 }
 
-/// As after a restart of the operator: it knows nothing of the role.
+/// The operator after a restart: it knows nothing of the role.
 fn restarted(rig: &Rig) -> Rig {
     let admin = std::fs::read_to_string(rig.folder.path().join("url")).expect("the rig wrote it");
     Rig::with_admin(rig.root.clone(), &Url::parse(admin.trim()).expect("a URL"), rig.name.clone())

@@ -131,7 +131,7 @@ impl Stage {
         ended.keeps_values_of(&unfinished, &what);
         ended.can_log_in().await;
         if !change.varies && !is_last {
-            // Of both operators: each once.
+            // Both operators together wrote each object once.
             assert_eq!(self.writes(mark, name), writes, "{what}");
         }
         was_held && !is_last

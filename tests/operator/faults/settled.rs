@@ -30,7 +30,7 @@ pub(super) struct Seen {
 }
 
 impl Objects {
-    /// Reads them.
+    /// Reads the objects.
     pub(super) fn of(release: &Release) -> Self {
         Self {
             tenants: release.tenants.clone(),
@@ -69,7 +69,7 @@ impl Objects {
 }
 
 impl Seen {
-    /// Reads them.
+    /// Reads the objects.
     pub(super) fn of(release: &Release, name: &str) -> Self {
         Objects::of(release).about(name)
     }

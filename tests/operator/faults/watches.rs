@@ -51,7 +51,7 @@ async fn what_happens_while_watches_are_broken_is_found() {
     }
 }
 
-/// As after a start on an API server that is behind the others.
+/// An operator may start on an API server that is behind the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_from_the_past_undo_nothing() {
     const DROPPED: &str = "pastdropped";

@@ -35,7 +35,7 @@ pub(super) struct Stage {
     repaired: Arc<AtomicBool>,
     _receiver: Receiver,
     _redis: RedisServer,
-    /// Of the accounts of this test.
+    /// The namespace of this test's accounts.
     pub(super) namespace: String,
 }
 
@@ -131,7 +131,7 @@ impl Stage {
         request(self.server.management, method, &path, &headers, body).await.expect("an answer")
     }
 
-    /// Waits until the tenant has so many dead letters.
+    /// Waits until the tenant has `count` dead letters.
     pub(super) async fn dead(&self, count: i64) {
         let client = postgres::client(&self.database).await;
         let sql = "SELECT count(*) FROM delivery_history WHERE status = 'DeadLetter'";

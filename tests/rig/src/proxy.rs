@@ -120,7 +120,7 @@ impl Proxy {
         self.state.set_cut_at(Some(Question::Commit));
     }
 
-    /// Cuts the proxy once clients have got so many more bytes, over all connections.
+    /// Cuts the proxy after clients have got `bytes` more bytes, over all connections.
     pub fn cut_after(&self, bytes: u32) {
         self.state.left.store(bytes.into(), Ordering::SeqCst);
     }

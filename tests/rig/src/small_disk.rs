@@ -12,8 +12,8 @@ const MAY_SKIP: &str = "DOCKET_TEST_WITHOUT_MOUNT";
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Mounts a file system of so many MiB on a folder. Returns `None` where `mount` is refused and the environment allows that; panics
-    /// where it does not.
+    /// Mounts a file system of `mebibytes` MiB on a folder. Returns `None` if `mount` is refused and the environment allows that.
+    /// Panics if the environment does not allow it.
     pub fn mount(folder: &Path, mebibytes: u32) -> Option<Self> {
         let size = format!("size={mebibytes}m");
         let output = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(folder).output();

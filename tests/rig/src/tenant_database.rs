@@ -119,8 +119,9 @@ impl TenantDatabase {
         Ok(result)
     }
 
-    /// Runs `calls`, all of which have begun to write before the first of them gets through: another transaction keeps them back. On
-    /// PostgreSQL it locks `table` until `count` sessions wait; on SQLite it has the one turn to write until each call waits for it.
+    /// Runs `calls`, which all begin to write before the first of them can continue: another transaction keeps them back. On
+    /// PostgreSQL it locks `table` until `count` sessions wait. On SQLite it has the only turn to write until each call waits for
+    /// that turn.
     pub async fn meeting<T>(&self, count: i64, table: &str, calls: impl Future<Output = T>) -> T {
         let Place::Url(url) = &self.place else {
             let mut calls = pin!(calls);

@@ -83,7 +83,7 @@ impl Gate {
         (Self { state, proxy, faults }, kubeconfig)
     }
 
-    /// Lets so many more writes through, and no more.
+    /// Lets `writes` more writes through, and no more.
     pub fn allow(&self, writes: usize) {
         self.state.begun.store(0, Ordering::SeqCst);
         self.state.ended.store(0, Ordering::SeqCst);

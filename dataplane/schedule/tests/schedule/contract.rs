@@ -201,7 +201,7 @@ pub(crate) async fn putting_again_moves_an_entry_but_not_a_claimed_one(rig: impl
     assert_eq!(ids(&rig, 20).await, []);
 }
 
-/// As a sweep puts it again, in whatever order.
+/// A sweep puts entries again, in any order.
 pub(crate) async fn a_due_entry_keeps_its_place_when_it_is_put_again(rig: impl Rig) {
     for number in [7, 3] {
         put(&rig, [hint("a", "w", number, NOW)]).await;

@@ -164,7 +164,7 @@ async fn is_rebuilt_without(key: &str) {
     let begun = std::time::Instant::now();
     let mut claimed = BTreeSet::new();
     while claimed.len() < all.len() {
-        // As a sweep does, at each interval or after a loss.
+        // A sweep puts all deliveries again like this, at each interval or after a loss.
         let lost = tokio::time::timeout(Duration::from_millis(1_200), rig.schedule.lost()).await;
         put(&rig.schedule, all.iter().map(|hint| Hint { wait: Duration::ZERO, ..hint.clone() })).await;
         if lost.is_ok() {

@@ -101,7 +101,7 @@ fn most_of(event: &str) -> i64 {
         Ok(AuditEvent::SignedIn) => MAX_SIGN_INS,
         Ok(AuditEvent::SignInRefused) => MAX_REFUSED,
         Ok(AuditEvent::PayloadRead | AuditEvent::PeopleRead) => MAX_READS,
-        // Of another program, too.
+        // Including events of a tenant's own program.
         _ => MAX_OF_AN_EVENT,
     }
 }

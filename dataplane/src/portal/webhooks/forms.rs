@@ -120,7 +120,8 @@ request! {
 /// The declaration that a form with these settings makes, with a generated secret.
 pub(super) fn spec(viewer: &Viewer, settings: &FormSettings) -> WebhookSpec {
     let FormSettings { display_name, customer_code, target_url, events, active } = settings.clone();
-    // As it will be served, so that the change can be recognised: https://h.example becomes https://h.example/.
+    // The URL takes the form in which it will be served, so that the change can be recognised: https://h.example becomes
+    // https://h.example/.
     let target_url = target_url.parse::<TargetUrl>().map_or(target_url, |parsed| parsed.url().to_string());
     WebhookSpec {
         display_name: Some(display_name).filter(|name| !name.is_empty()),

@@ -131,7 +131,7 @@ pub async fn create(
         wrong.push(("customerCode".to_owned(), what.to_owned()));
     }
     drop(reader);
-    // As it is served now: another one may have been added since the request came.
+    // Another webhook may have been added since the request came, so this reads the tenant as it is served now.
     let tenant = state.tenants.by_uid(&viewer.caller.tenant.uid).ok_or(ApiError::TenantNotFound)?;
     wrong.extend(no_place(&tenant, &viewer, &declared).map(|what| (String::new(), what)));
     if !wrong.is_empty() {

@@ -31,11 +31,11 @@ docket_crds::words! {
         OwnInUse,
         /// The process has as many connections as it may, and no rule gives the request an idle one of another tenant at once.
         ProcessLimit,
-        /// As many connections are being opened as may be at the same time.
+        /// The process opens as many connections at the same time as it may.
         Opening,
         /// A connection that came back stayed with the tenant that had just opened it, although another tenant needs it more.
         Kept,
-        /// As many databases are being migrated as may be at the same time.
+        /// The process migrates as many databases at the same time as it may.
         Migration,
     }
 }
@@ -108,7 +108,7 @@ pub struct UsedConnections {
 }
 
 impl UsedConnections {
-    /// Of both the server's and the role's part, the larger one.
+    /// Takes the larger number for the server, and the larger one for the role.
     fn or_more(self, other: Self) -> Self {
         Self { server: self.server.max(other.server), role: self.role.max(other.role) }
     }

@@ -63,7 +63,7 @@ async fn neighbours_are_read_from_the_index_of_the_webhook(rig: TenantDatabase) 
         Place::File(_) => ("EXPLAIN QUERY PLAN ", 3),
         Place::Url(_) => ("EXPLAIN ", 0),
     };
-    // Of a file, nothing collects statistics.
+    // SQLite has no statistics here: only PostgreSQL is tried with and without them.
     for analyzed in [false].into_iter().chain(matches!(rig.place, Place::Url(_)).then_some(true)) {
         if analyzed {
             rig.run("ANALYZE").await;

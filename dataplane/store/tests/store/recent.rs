@@ -148,7 +148,7 @@ async fn counts_and_samples_are_bounded(rig: TenantDatabase) {
     let sample =
         recent::sample(&mut reader, Some(&hooks[..]), &[(T0, T0 + HOUR)]).await.expect("a statement");
     assert_eq!(sample.len() as i64, SAMPLE);
-    // Of one webhook, too, the sample has the last ends of either status.
+    // A sample of one webhook, too, has the last ends of both statuses.
     ended(&rig, 1, Status::DeadLetter, T0 + 1).await;
     let sample =
         recent::sample(&mut reader, Some(&hooks[..]), &[(T0, T0 + HOUR)]).await.expect("a statement");
@@ -174,7 +174,7 @@ async fn sample_of_one_webhook_is_read_from_its_own_index(rig: TenantDatabase) {
     let values = ["0", "10000", "10000", "20000", "'rare'"];
     let sql = recent::sample_sql(Some(1), 2);
     let sql = (1..=values.len()).rev().fold(sql, |sql, n| sql.replace(&format!("${n}"), values[n - 1]));
-    // Of a file, nothing collects statistics.
+    // SQLite has no statistics here: only PostgreSQL is tried with and without them.
     for analyzed in [false].into_iter().chain(matches!(rig.place, Place::Url(_)).then_some(true)) {
         if analyzed {
             rig.run("ANALYZE").await;

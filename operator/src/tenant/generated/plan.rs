@@ -124,8 +124,9 @@ impl GeneratedSecret {
         });
         let next = self.wants_next().then(|| next.unwrap_or_else(|| make(random)));
         let mut planned = self.planned(found, value, next, event.or(made_next), owner);
-        // A generation that was lowered is no reason to write. When it is raised again, as far as it was, the value stays. A Webhook that
-        // was created again counts from its own generation: else raising that would rotate nothing.
+        // If a user lowers the rotation generation, nothing is written: the annotation keeps the higher generation, so raising it again
+        // up to that one rotates nothing. But a Webhook that was created again counts from its own generation, or else raising that would
+        // rotate nothing.
         if let Some(made) = rotation_of(source).filter(|made| *made > self.rotation && self.is_owned(source))
         {
             let annotations = planned.secret.metadata.annotations.get_or_insert_default();

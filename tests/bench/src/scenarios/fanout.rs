@@ -1,4 +1,4 @@
-//! One tenant with ten webhooks, each of which gets each order.
+//! One tenant with ten webhooks, which all get each order.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

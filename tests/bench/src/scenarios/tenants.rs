@@ -32,7 +32,7 @@ const REST: (f64, Duration) = (IDLE as f64 / 100.0, Duration::from_secs(150));
 /// The longest time until tenants are at rest.
 const LONGEST_REST: Duration = Duration::from_secs(900);
 
-/// Tenants of which each saves an order per second.
+/// Tenants that each save an order per second.
 #[derive(Clone, Copy)]
 struct Busy {
     tenants: usize,

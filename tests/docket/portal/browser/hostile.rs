@@ -72,7 +72,7 @@ fn has_each(place: &str, texts: &str, shown: impl Fn(&str) -> String) {
     }
 }
 
-/// As it stands in a JSON text.
+/// The word as it is written in a JSON text.
 fn in_json(word: &str) -> String {
     let quoted = Value::from(word).to_string();
     quoted[1..quoted.len() - 1].to_owned()

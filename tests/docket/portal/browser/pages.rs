@@ -13,7 +13,7 @@ use super::hands::{Hands, User};
 use super::inspect::{complaints, resize, wrong};
 use super::world::{OWN, World};
 
-/// The pages of which the documents have pictures.
+/// The pages that the documents have pictures of.
 const PICTURES: [&str; 4] = ["overview", "webhooks", "logs-filtered", "a-dead-letter"];
 /// The most bytes of a picture.
 const MOST_BYTES: usize = 150 * 1024;

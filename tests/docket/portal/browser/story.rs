@@ -108,7 +108,7 @@ async fn set_up(user: &User<'_>, script: Script, url: &str) -> String {
     secret
 }
 
-/// Saves orders, of which no delivery arrives.
+/// Saves orders whose deliveries never arrive.
 async fn lose(home: &Home, server: &Server, count: usize) {
     let ada = server.sign_in(&api_key('a'), ADA).await;
     for _ in 0..count {

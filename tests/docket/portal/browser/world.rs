@@ -30,7 +30,7 @@ pub(super) struct Page {
 pub(super) struct World {
     pub(super) server: Server,
     pub(super) home: Home,
-    /// Of the tenant `bolt`, whose webhooks the portal declares.
+    /// The webhooks of the tenant `bolt`, which the portal declares.
     pub(super) own: Own,
     _receiver: Receiver,
     _mail: MailServer,
@@ -40,7 +40,7 @@ pub(super) struct World {
 pub(super) struct Own {
     /// The id of the form that added the first one.
     pub(super) form: String,
-    /// Their pages: with one secret, with two, and of one that is not served.
+    /// The pages of a webhook with one secret, of a webhook with two, and of a webhook that is not served.
     pages: [String; 3],
 }
 
@@ -276,7 +276,7 @@ async fn subscribe(server: &Server) {
     }
 }
 
-/// Declares webhooks in the portal, of which one is not served.
+/// Declares webhooks in the portal. One of them is not served.
 async fn declare(home: &Home, server: &Server, name: &str) -> Own {
     let browser = Browser::signed_in(server, "bolt", ALEX).await;
     let new = "/portal/webhooks/new";

@@ -8,7 +8,7 @@ pub(super) struct Entry<'a> {
     /// Where it is in the page, from 1.
     pub(super) at: usize,
     pub(super) id: &'a str,
-    /// As the specification has it. Of an entry without text, the heading above it.
+    /// The text of the specification. If the entry has none, the heading above it.
     pub(super) text: &'a str,
     /// The first and the last heading above it, without marks.
     pub(super) chapter: &'a str,

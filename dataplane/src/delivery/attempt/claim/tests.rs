@@ -127,7 +127,7 @@ impl Rig {
         self.worker.hand_off((0..count).map(hint).collect(), None).await.1
     }
 
-    /// As when the worker that makes an attempt dies: the row says that this is attempt `attempt`, whose lease ends now.
+    /// Leaves the row as a worker does that dies during an attempt: this is attempt `attempt`, and its lease ends now.
     async fn lose(&self, id: DeliveryId, attempt: i64) {
         let mut transaction = self.tenant.store.database().begin(&self.clock).await.expect("begins");
         let sql = "UPDATE delivery_queue SET attempt_count = $1, lease_token = 'dead', lease_until_ms = $2, \
@@ -270,7 +270,7 @@ async fn webhook_that_is_put_on_hold_while_its_attempt_waits_to_begin_gets_none(
     assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
 }
 
-/// As while its database does not respond: the claim may have another worker by now.
+/// A claim waits like this while the tenant's database does not respond. Another worker may have it by then.
 #[tokio::test(flavor = "multi_thread")]
 async fn claim_that_waits_to_begin_for_as_long_as_its_lease_begins_no_attempt() {
     let rig = Rig::standing("late").await;
@@ -307,7 +307,7 @@ async fn attempt_of_a_test_event_counts_in_no_metric() {
     assert_eq!(counted().as_deref(), Some("1"));
 }
 
-/// As after another worker has taken it over. The entry stays, in case that worker dies.
+/// An attempt loses its lease when another worker takes the delivery over. The entry stays, in case that worker dies.
 #[tokio::test(flavor = "multi_thread")]
 async fn attempt_that_lost_its_lease_leaves_its_entry_in_the_schedule() {
     let rig = Rig::standing("stale").await;
@@ -356,7 +356,7 @@ async fn hand_offs_that_were_rolled_back_leave_neither_entry_nor_place() {
     assert_eq!(rig.worker.admission.room(9).slow, 4, "the slots are free");
 }
 
-/// As at the start of a process that is alone.
+/// Sweeps as a process does at its start, if no other process runs.
 async fn sweep(rig: &Rig, schedule: &Arc<Schedule>) {
     let (clock, tenants, owner) = (rig.clock.clone(), Arc::clone(&rig.tenants), Owner::new(b"worker"));
     Sweeper::new(clock, tenants, Arc::clone(schedule), owner, Arc::default()).take_over().await;
@@ -507,7 +507,7 @@ async fn lost_fifth_attempt_becomes_a_dead_letter_when_claimed() {
     let id = rig.publish("order").await;
     rig.attempted(id, 1).await;
     rig.lose(id, 5).await;
-    // Its outcome may still be stored.
+    // The lost worker may still store the outcome of the attempt.
     rig.time.advance(Duration::from_secs(60));
     rig.settle().await;
     assert_eq!(rig.delivery(id).await.status, Status::Failed);
@@ -542,7 +542,7 @@ async fn second_lost_attempt_waits_for_the_backoff() {
     assert_eq!(rig.attempted(id, 5).await.failure_class, Some(FailureClass::BlockedAddress));
 }
 
-/// Its tenant's own program may have written it.
+/// A program of the tenant may have written such an event.
 #[tokio::test(flavor = "multi_thread")]
 async fn event_that_is_longer_than_any_of_docket_is_a_dead_letter_at_once() {
     let rig = Rig::standing("long").await;
@@ -557,7 +557,7 @@ async fn event_that_is_longer_than_any_of_docket_is_a_dead_letter_at_once() {
     assert_eq!(rig.attempted(other, 1).await.failure_class, Some(FailureClass::BlockedAddress));
 }
 
-/// Its tenant's own program may have written it.
+/// A program of the tenant may have written such an event.
 #[tokio::test(flavor = "multi_thread")]
 async fn event_whose_id_no_header_can_carry_is_a_dead_letter_at_once() {
     let rig = Rig::standing("odd").await;
@@ -592,7 +592,7 @@ async fn saved_order_is_posted_without_a_claim() {
     let wait_ms = u64::try_from(listed.due_at_ms - rig.clock.now_ms()).expect("it is later");
     assert!((60_000..=62_000).contains(&wait_ms), "{wait_ms}");
     assert!(!rig.is_leased(id).await);
-    // Its retry is in the schedule.
+    // The retry of the delivery is in the schedule.
     for _ in 0..5_000 {
         if rig.schedule.next_due().await.expect("available") == Some(Duration::from_millis(wait_ms)) {
             return;
@@ -666,7 +666,7 @@ async fn hand_off_whose_post_has_not_begun_is_given_back_uncounted() {
     assert_eq!(rig.attempted(id, 1).await.failure_class, Some(FailureClass::BlockedAddress));
 }
 
-/// As after a commit that took longer than the lease.
+/// This happens after a commit that took longer than the lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn hand_off_whose_lease_ends_before_its_post_is_given_back_uncounted() {
     let rig = Rig::standing("slow-commit").await;
@@ -747,7 +747,7 @@ fn slots_for_tenants_without_a_claim_alone_are_no_reason_to_ask_without_a_pause(
     assert_eq!(pause(room(25, 10, 2), None, poll), LOOK_EVERY);
     // What is due is of tenants that have a claim: it waits for a slow slot.
     assert_eq!(pause(room(25, 2, 2), due, poll), SLOW_FULL);
-    // It waits until others have begun.
+    // No attempt may start now: the worker waits until others have started.
     assert_eq!(pause(room(25, 0, 0), due, poll), admission::START);
     assert_eq!(pause(room(25, 2, 2), Some(Duration::from_secs(1)), poll), Duration::from_secs(1));
     assert_eq!(pause(room(0, 0, 0), due, poll), SLOW_FULL);

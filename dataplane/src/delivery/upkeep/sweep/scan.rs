@@ -47,9 +47,9 @@ pub(super) enum Extent {
 /// What a sweep found, and where it stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SweepResult {
-    /// No unfinished delivery.
+    /// The sweep found no unfinished delivery.
     Nothing,
-    /// Unfinished deliveries. All of them were read.
+    /// The sweep found unfinished deliveries, and read all of them.
     Some,
     /// More deliveries than this part of a sweep could schedule: the last delivery that it scheduled; if the schedule had no room for a page,
     /// the first delivery of that page.

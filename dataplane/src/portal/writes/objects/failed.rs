@@ -28,7 +28,7 @@ pub(super) enum Failed {
 impl From<kube::Error> for Failed {
     fn from(error: kube::Error) -> Self {
         match error {
-            // It has not begun with the request.
+            // The API server refused the request before it began with it.
             kube::Error::Api(status) if status.code == 429 => Self::TooMany,
             error if is_of_connecting(&error) => Self::NoConnection(error.into()),
             error => Self::Error(error.into()),

@@ -32,7 +32,7 @@ fn last_manager(metadata: &ObjectMeta) -> Option<String> {
     let of_spec = managers
         .filter(|entry| entry.fields_v1.as_ref().is_some_and(|fields| fields.0.get("f:spec").is_some()));
     let last = of_spec.max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?;
-    // As kubectl-client-side-apply and kubectl-edit.
+    // kubectl has several managers, such as kubectl-client-side-apply and kubectl-edit.
     let manager = last.manager.as_deref().filter(|manager| !manager.is_empty())?;
     Some(if manager.starts_with("kubectl") { "kubectl".to_owned() } else { manager.to_owned() })
 }

@@ -432,7 +432,7 @@ impl Simulation {
     }
 
     fn outcome(self) -> Outcome {
-        // Of each tenant: the longest wait, and how often it used a connection.
+        // For each tenant: the longest wait, and how often the tenant used a connection.
         let mut tenants: BTreeMap<usize, (u64, usize)> = BTreeMap::new();
         let mut waits = Vec::new();
         for user in self.users.iter().filter(|user| user.load.is_measured) {

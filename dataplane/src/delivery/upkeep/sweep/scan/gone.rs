@@ -90,7 +90,7 @@ impl Scan {
         gone: &mut Gone,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        // As the tenant is served now: the sweep may have waited with an older configuration.
+        // The sweep may have waited with an older configuration, so it takes the tenant as it is served now.
         let Some(tenant) = self.tenants.by_uid(&tenant.uid) else { return Ok(()) };
         let is_gone = |due: &&Due| tenant.webhook(&due.webhook).is_none() && !tenant.holds(&due.webhook);
         let mut dues: Vec<&Due> = page.iter().filter(is_gone).collect();
