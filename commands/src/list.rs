@@ -92,7 +92,7 @@ async fn follow<A: Answers>(answers: &mut A, asked: &ListArguments, style: Style
     }
 }
 
-/// What makes a delivery worth another line.
+/// The state of a delivery. If it changes, the delivery gets another line.
 fn state(delivery: &Value) -> (String, String) {
     (status(delivery), cell(delivery, "attemptCount"))
 }

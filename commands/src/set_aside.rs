@@ -21,7 +21,7 @@ pub async fn run<A: Answers>(
     let aside = if asked.undo { Aside::Undo } else { Aside::Set };
     let mut letters = asked.choice.letters(now);
     let preview = answers.preview_aside(&letters, aside).await?;
-    // What died since was not counted.
+    // The preview did not count later dead letters.
     letters.ended_before = preview["endedBefore"].as_str().and_then(|time| time.parse().ok());
     let changed = match asked.choice.yes && number(&preview, "count") != 0 {
         true => Some(answers.set_aside(&letters, aside).await?["changed"].take()),

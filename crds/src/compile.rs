@@ -105,12 +105,12 @@ pub struct SigningSecrets {
 /// Where a tenant's data is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum GeneratedDatabase {
-    /// In a file per tenant; the spec is ignored.
+    /// The data is in a file per tenant; the spec is ignored.
     #[default]
     Embedded,
-    /// On PostgreSQL, at the URL in the Secret of `spec.database.external`. Managed databases are not possible.
+    /// The data is on PostgreSQL, at the URL in the Secret of `spec.database.external`. Managed databases are not possible.
     Declared,
-    /// On PostgreSQL, at this URL, which the operator has prepared; `None`: not prepared yet.
+    /// The data is on PostgreSQL, at this URL, which the operator has prepared; `None`: the database is not prepared yet.
     Ensured(Option<DatabaseUrl>),
 }
 

@@ -37,7 +37,7 @@ pub enum Unreadable {
         /// The newest format that this program knows.
         known: u32,
     },
-    /// It has a newer format. Readers of this version should be able to use it, and can't.
+    /// The document has a newer format. Readers of this version should be able to use it, and can't.
     #[error(
         "was written by a newer operator in format {format} and can't be read (line {line}, column {column}); \
          this program reads up to {known}"
@@ -52,7 +52,7 @@ pub enum Unreadable {
         /// The column of the mistake.
         column: usize,
     },
-    /// It has no newer format, and is wrong.
+    /// The document has no newer format, and is wrong.
     #[error("is not what this version's operator writes (line {line}, column {column})")]
     Damaged {
         /// The line of the mistake.

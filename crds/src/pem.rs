@@ -35,7 +35,7 @@ pub enum BadBundle {
         number: usize,
         /// The number of all blocks, including broken ones.
         count: usize,
-        /// What is wrong with it.
+        /// What is wrong with the block.
         problem: PemProblem,
     },
 }
@@ -43,7 +43,7 @@ pub enum BadBundle {
 /// The problem of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PemProblem {
-    /// It ends without a line that begins it.
+    /// A block ends without a line that begins it.
     #[error("has no line -----BEGIN CERTIFICATE-----; copy it again with all its lines")]
     NoBegin,
     /// The block begins, and the text or another block follows before its end.

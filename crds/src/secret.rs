@@ -108,7 +108,7 @@ impl From<Vec<u8>> for SecretBytes {
 }
 
 impl PartialEq for SecretBytes {
-    // Not in constant time: it compares configurations, never what a client sends.
+    // The comparison takes no constant time: it compares configurations, never what a client sends.
     fn eq(&self, other: &Self) -> bool {
         self.expose() == other.expose()
     }

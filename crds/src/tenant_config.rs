@@ -173,7 +173,7 @@ impl ApiKeyDigest {
         if !client_code::looks_like_api_key(key) {
             return Err(NotAnApiKey);
         }
-        // In blocks: each request computes a digest, so the code allocates nothing, however long the key is.
+        // The key is hashed in blocks: each request computes a digest, so this allocates nothing, however long the key is.
         let mut hasher = Sha256::new();
         for chunk in key.as_bytes().chunks(64) {
             let mut block = [0; 64];

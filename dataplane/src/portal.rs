@@ -86,7 +86,7 @@ const ROUTES: [&str; 29] = [
 pub struct Portal {
     /// The kind of the cookies that hold its sessions.
     pub cookies: Cookies,
-    /// Where it declares webhooks.
+    /// The place where the portal declares webhooks.
     pub writes: Writes,
 }
 

@@ -124,9 +124,9 @@ docket_crds::words! {
     pub enum MailResult {
         /// The SMTP server has it.
         Sent = "sent",
-        /// It was not sent, and will be tried again.
+        /// The message was not sent, and will be tried again.
         Failed = "failed",
-        /// It was not sent, and will not be tried again.
+        /// The message was not sent, and will not be tried again.
         GivenUp = "given_up",
     }
 }

@@ -105,7 +105,7 @@ async fn subscriber_confirms_gets_one_message_for_each_state_and_ends_it_by_one_
         assert!(!failing.body.contains(order.as_str()), "{failing:?}");
     }
 
-    // It works again: one message more.
+    // The webhook works again, so one more message comes.
     receiver.script(|_| Response::Status(200));
     let delivered = "SELECT count(*) FROM delivery_history WHERE status = 'Succeeded'";
     eventually("all arrive", SOON, async || home.open("ACME").get::<i64>(delivered) == 3).await;

@@ -12,13 +12,13 @@ use crate::random::Random;
 /// How the receiver responds: percentages of POSTs, and otherwise with 200.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Manner {
-    /// With 500.
+    /// The receiver responds with 500.
     pub(crate) failing: u64,
-    /// Not at all; the connection stays open.
+    /// The receiver does not respond; the connection stays open.
     pub(crate) hanging: u64,
-    /// With the end of the connection.
+    /// The receiver closes the connection.
     pub(crate) closing: u64,
-    /// Later, by up to `takes_ms`.
+    /// The receiver responds late, by up to `takes_ms`.
     pub(crate) slow: u64,
     pub(crate) takes_ms: u64,
 }

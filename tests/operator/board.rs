@@ -53,7 +53,7 @@ impl Pod {
         Self { board, served, _heartbeat: heartbeat }
     }
 
-    /// It serves the current configuration of these tenants.
+    /// Reports that the pod serves the current configuration of these tenants.
     pub(super) fn serves(&self, release: &Release, tenants: &[&str]) {
         let revision = |tenant: &&str| {
             let runtime = release.runtime(tenant).expect("it was handed over");
@@ -119,7 +119,7 @@ async fn a_change_waits_for_every_pod_and_leaves_other_tenants_programmed() {
     release.with_postgres().await;
     let redis = release.with_redis();
     release.flags.push("--resync=5s".into());
-    // They serve nothing yet, and count all the same.
+    // The pods serve nothing yet, and count all the same.
     let pods = [Pod::start(&redis, "one"), Pod::start(&redis, "two")];
     let operator = release.start().await;
     release.apply(&(tenant_yaml("changing") + &webhook_yaml("kept", "changing", "")));

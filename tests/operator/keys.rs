@@ -70,7 +70,7 @@ async fn the_operators_account_cannot_write_other_secrets() {
     for refused in [delete("theirs"), replaced] {
         assert!(refused.err.contains("the operator writes only Secrets with its labels"), "{}", refused.err);
     }
-    // It would be a token of any account of the namespace.
+    // With this Secret, the operator could get a token of any account of the namespace.
     let token = secret("token", "kubernetes.io/service-account-token", "docket-operator");
     let token = release.kubectl_as_operator(&create, &token);
     assert!(token.err.contains("the operator writes no Secret of this type"), "{}", token.err);
@@ -148,12 +148,12 @@ async fn a_removed_key_loses_its_secret_and_a_foreign_secret_is_refused() {
     assert!(message.contains("owned-apikey-primary"), "{message}");
     assert_eq!(release.secret("owned-apikey-primary", "a").as_deref(), Some("b"));
     release.kubectl(&["delete", "secret", "owned-apikey-primary"]);
-    // It had no label, so its end is no news: the user asks.
+    // The Secret had no label, so the operator does not notice its end: the user requests a pass.
     release.kubectl(&["annotate", "tenant", "owned", "docket.dev/requestedAt=now"]);
     release.wait("tenant", "owned", "Ready", "True").await;
     assert_eq!(release.object("tenant", "owned")["status"]["lastHandledReconcileAt"], "now");
 
-    // With the labels and annotations of the operator, as `kubectl get -o yaml | sed | kubectl apply` makes it.
+    // A copy with the labels and annotations of the operator, as `kubectl get -o yaml | sed | kubectl apply` makes it.
     let mut copy = release.object("secret", "owned-apikey-primary");
     for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
         copy["metadata"].as_object_mut().expect("an object").remove(field);
@@ -224,7 +224,7 @@ async fn signing_keys_survive_what_another_version_wrote_beside_or_instead_of_th
     assert_eq!(release.memory("skewed")["later"], other["later"]);
     assert_eq!(tokens(), first);
 
-    // It is for newer operators: nothing is changed until an operator can read it.
+    // The Secret is for newer operators: nothing is changed until an operator can read it.
     let mut newer = other;
     newer["format"] = json!(1000);
     newer["minReader"] = json!(1000);

@@ -69,7 +69,7 @@ async fn databases_in_use_wait_for_the_pause_and_for_the_tenants_that_are_first(
     })
     .await;
 
-    // It is corrected: first this one, then the other.
+    // The failure is repaired: `early` is migrated first, then `late`.
     run(&release, "early", "DROP TABLE ended_session").await;
     release.kubectl(&["annotate", "tenant", "early", "--overwrite", "docket.dev/requestedAt=2"]);
     for tenant in ["early", "late"] {

@@ -141,7 +141,7 @@ fn owners(release: &Release, secret: &str) -> Vec<Value> {
     owners.as_array().into_iter().flatten().map(|owner| owner["uid"].clone()).collect()
 }
 
-/// Its receiver has only the secret of before, and what is queued for it waits.
+/// The receiver has only the secret of the deleted Webhook, whose deliveries still wait in the queue.
 #[tokio::test]
 async fn a_recreated_webhook_signs_with_the_secret_that_was_kept_for_it() {
     const NAME: &str = "kept.signing-secret";
@@ -149,7 +149,7 @@ async fn a_recreated_webhook_signs_with_the_secret_that_was_kept_for_it() {
     release.with_postgres().await;
     release.flags.push("--resync=5s".into());
     let operator = release.start().await;
-    // They delete what has no owner any more.
+    // The controllers delete objects whose owners are gone.
     cluster().start_controllers();
     let webhook = |customer: &str| {
         let spec = "  generateSecret: {rotationGeneration: 1, next: true}\n";
@@ -228,7 +228,7 @@ async fn a_recreated_webhook_signs_with_the_secret_that_was_kept_for_it() {
     release.wait("webhook", "kept", "Ready", "True").await;
     assert!(values().iter().all(|value| value.len() == 64 && !first.contains(value)));
 
-    // With the Tenant and the Webhook.
+    // The secrets end with the Tenant and the Webhook.
     release.kubectl(&["delete", "tenant", "keeping"]);
     release.kubectl(&["delete", "webhook", "kept"]);
     eventually("Kubernetes deletes it", 2 * SOON, async || signing_secrets(&release).is_empty()).await;

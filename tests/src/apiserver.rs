@@ -122,7 +122,7 @@ impl Cluster {
         command.args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("kubectl is a program, see `tests/cluster/build`");
-        // It may end without reading; its output then is the better error.
+        // kubectl may end without reading; its output then is the better error.
         let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
         let output = child.wait_with_output().expect("its output can be read");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -26,7 +26,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// With an empty page of 1280 × 1400 pixels.
+    /// Opens a browser with an empty page of 1280 × 1400 pixels.
     pub async fn open() -> Self {
         let profile = Folder::new("chromium");
         let port = free_port();
@@ -210,10 +210,10 @@ impl Drop for Browser {
 
 /// Keys without a character, for [`Browser::press`].
 pub mod keys {
-    /// To the next element.
+    /// Moves to the next element.
     pub const TAB: &str = "\u{E004}";
     /// Follows a link, presses a button.
     pub const ENTER: &str = "\u{E007}";
-    /// With another key.
+    /// Is held together with another key.
     pub const CONTROL: &str = "\u{E009}";
 }

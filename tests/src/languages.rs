@@ -24,7 +24,7 @@ pub fn without(program: &str) -> bool {
     skipped
 }
 
-/// Runs a line of `sh` in this folder with this on its standard input; returns what it prints. Panics if it fails.
+/// Runs a line of `sh` in a folder, with `input` on its standard input; returns what it prints. Panics if it fails.
 pub fn run(command: &str, folder: &Path, input: &str) -> String {
     let mut child = Command::new("sh")
         .args(["-euc", command])

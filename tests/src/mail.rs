@@ -153,7 +153,7 @@ impl MailServer {
 
 impl Drop for MailServer {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The server may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -228,7 +228,7 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
             Response::Raw(bytes) => (bytes, false),
             Response::Last(bytes) => (bytes, true),
             Response::Hang => {
-                // Until the sender hangs up.
+                // Waits until the sender hangs up.
                 let _ = stream.read(&mut [0; 1]).await;
                 return;
             }
@@ -312,7 +312,7 @@ impl Front {
         let output = BufReader::new(child.stdout.take().expect("piped"));
         let ca_pem = certificate.ca_pem().to_owned();
         let mut front = Self { _child: child, input, output, ca_pem };
-        // It has read its certificate once it responds; then the folder may go.
+        // Once the program responds, it has read its certificate, and the folder is no longer needed.
         front.open(9);
         front
     }

@@ -90,7 +90,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// With these flags, split at blanks.
+    /// Options with these flags, split at blanks.
     pub fn flags(flags: &str) -> Self {
         Self { flags: flags.split_whitespace().map(str::to_owned).collect(), ..Self::default() }
     }

@@ -116,7 +116,7 @@ enum Role {
     Authority,
     /// CA:FALSE.
     Receiver,
-    /// It has no such extension, as every certificate of version 1.
+    /// The certificate has no such extension, like every certificate of version 1.
     Unsaid,
 }
 

@@ -15,7 +15,7 @@ const BEFORE: usize = 60;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) text: String,
-    /// Whether it is a word that was looked for.
+    /// Whether the piece is a word that was looked for.
     pub(crate) is_found: bool,
 }
 

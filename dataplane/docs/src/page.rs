@@ -20,15 +20,15 @@ pub(crate) struct SiteFrame {
 
 /// What differs between the frames of two pages.
 struct Document<'a> {
-    /// What leads from the page to the root of the site.
+    /// The relative path from the page to the root of the site.
     root: &'a str,
     /// The file whose place in the navigation is shown.
     path: Option<&'a str>,
     title: &'a str,
-    /// What the field of the search has in it.
+    /// The text in the search field.
     query: &'a str,
     main: Markup,
-    /// What is beside the main part in a wide window.
+    /// The content beside the main part in a wide window.
     beside: Markup,
 }
 

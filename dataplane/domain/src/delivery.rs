@@ -115,7 +115,7 @@ docket_crds::words! {
         Open = "open",
         /// A later delivery sends its event to the webhook again. That delivery counts instead.
         Resent = "resent",
-        /// It was set aside.
+        /// The dead letter was set aside.
         SetAside = "setAside",
     }
 }
@@ -123,11 +123,11 @@ docket_crds::words! {
 docket_crds::words! {
     /// Why there is a delivery. The resend of a test is both a test and a resend.
     pub enum DeliveryKind {
-        /// It is the first delivery of an event to its webhook, and no test.
+        /// The delivery is the first one of an event to its webhook, and no test.
         First = "first",
-        /// It sends an event to its webhook again.
+        /// The delivery sends an event to its webhook again.
         Resend = "resend",
-        /// Its event was published to try the webhook.
+        /// The event was published to try the webhook.
         Test = "test",
     }
 }

@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// What a `resolv.conf` says of the times does not count.
+    /// The times in a `resolv.conf` do not count.
     #[tokio::test]
     async fn answers_are_cached_for_30_s_at_most_and_a_lost_query_is_repeated_within_the_attempt() {
         let file = b"nameserver 127.0.0.1\noptions timeout:30 attempts:9\n";

@@ -232,7 +232,7 @@ mod tests {
         while connection.socket.peek(&mut [0]).is_err() {
             tokio::time::sleep(Duration::from_millis(1)).await; // until the tickets arrive
         }
-        // Until the runtime has read the tickets, they could be a close.
+        // Unread bytes could be a close, so the connection is open only once the runtime has read the tickets.
         while !connection.is_open() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

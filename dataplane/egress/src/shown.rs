@@ -49,7 +49,7 @@ impl Shown {
     }
 }
 
-/// Where a chain of certificates ends.
+/// The end of a chain of certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChainEnd {
     /// The receiver's own certificate is its issuer.

@@ -46,9 +46,9 @@ struct Guest {
     has: u32,
     /// The number of the event at which it got its last share; 0: never.
     served: u64,
-    /// In the order in which they came.
+    /// The requests that wait, in the order in which they came.
     waiting: VecDeque<ShareRequest>,
-    /// What each of its members has of this, if it has something.
+    /// How much of `has` each member has, if any.
     members: HashMap<u64, u32>,
 }
 

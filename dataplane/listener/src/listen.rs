@@ -27,7 +27,7 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
         // Whatever net.ipv6.bindv6only says.
         socket.set_only_v6(false)?;
     }
-    // So a new process may listen on the address of a process that has just ended.
+    // With this option, a new process may listen on the address of a process that has just ended.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;

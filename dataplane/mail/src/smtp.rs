@@ -25,7 +25,7 @@ pub struct Outgoing {
     pub to: String,
     /// A text that is the same each time the message is sent, and for no other message: letters and digits.
     pub id: String,
-    /// When it is sent.
+    /// When the message is sent.
     pub at: Timestamp,
     /// Subject and body.
     pub text: Text,
@@ -93,7 +93,7 @@ impl Smtp {
         let transport = builder
             .map_err(WrongSettings::Server)?
             .tls(tls)
-            // Not the name of this pod.
+            // EHLO names the sender's domain, not this pod.
             .hello_name(ClientId::Domain(from.email.domain().to_owned()))
             .timeout(Some(SEND_TIME))
             .build();

@@ -26,11 +26,11 @@ pub struct SmtpUrl {
 /// How the connection is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encryption {
-    /// From the first byte.
+    /// The connection is TLS from the first byte.
     Tls,
     /// By STARTTLS. Without it, nothing is sent.
     StartTls,
-    /// Not at all: the server is on the same machine.
+    /// The connection is not encrypted: the server is on the same machine.
     None,
 }
 

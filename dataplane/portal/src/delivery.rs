@@ -32,7 +32,7 @@ const WIDTH: i64 = 1_000;
 /// An attempt. Durations are in microseconds; `None`: the phase did not succeed, was not reached, or was not needed.
 #[derive(Debug, Clone)]
 pub struct AttemptView {
-    /// From 1.
+    /// The number of the attempt, from 1.
     pub number: i64,
     /// When the attempt began.
     pub started_at: Timestamp,
@@ -201,7 +201,7 @@ fn happened(frame: &Frame, detail: &Detail) -> Markup {
     }
 }
 
-/// At most [`MAX_SAID`] characters of a text.
+/// The beginning of a text, at most [`MAX_SAID`] characters.
 fn beginning(text: &str) -> String {
     let mut characters = text.chars();
     let mut beginning: String = characters.by_ref().take(MAX_SAID).collect();
@@ -235,7 +235,7 @@ fn actions(frame: &Frame, delivery: &Delivery) -> Markup {
     }
 }
 
-/// From the queue to the end, and what was done since.
+/// The history of a delivery: from the queue to the end, and what was done since.
 fn chain(frame: &Frame, detail: &Detail) -> Markup {
     let Detail { delivery, later, attempts, people, .. } = detail;
     html! {

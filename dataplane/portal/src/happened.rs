@@ -6,7 +6,7 @@ use docket_domain::failure::Failure;
 /// An attempt that has ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EndedAttempt {
-    /// From 1.
+    /// The number of the attempt, from 1.
     pub(crate) number: i64,
     pub(crate) failure: Option<FailureClass>,
     pub(crate) http_status: Option<i64>,

@@ -23,7 +23,7 @@ pub struct PersonView {
     pub has_right: bool,
     /// Whether the user can sign in.
     pub active: bool,
-    /// Whether it is the user who sees the page.
+    /// Whether the user is the one who sees the page.
     pub is_viewer: bool,
 }
 

@@ -115,7 +115,7 @@ pub struct Resends {
     pub probe: Option<Delivery>,
     /// The bulk resends, newest first.
     pub resends: Vec<ResendView>,
-    /// The names of the people who started and stopped them.
+    /// The names of the people who started and stopped the bulk resends.
     pub people: Actors,
     /// The cursor of the next page, if there is more.
     pub next: Option<String>,

@@ -219,7 +219,7 @@ fn unasked() -> Markup {
     }
 }
 
-/// What the box takes.
+/// The texts that the box accepts, with examples.
 fn forms() -> Markup {
     let body = parts::inside(&html! {
         ul {

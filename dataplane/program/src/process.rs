@@ -29,7 +29,7 @@ pub fn metrics(program: &'static str) -> Registry {
 /// The metrics of this process.
 #[derive(Debug)]
 struct ThisProcess {
-    /// In seconds since 1970, if that is known.
+    /// When the process started, in seconds since 1970, if that is known.
     started: Option<f64>,
 }
 

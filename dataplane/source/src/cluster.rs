@@ -30,7 +30,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 const CONNECT: Duration = Duration::from_secs(5);
 /// The duration of one watch, in seconds.
 const WATCH: u32 = 60;
-/// After this time without data from the server, it counts as lost: it should have ended the watch before.
+/// After this time without data, the API server counts as lost: it should have ended the watch before.
 const SILENT: Duration = Duration::from_secs(75);
 /// The time limit of a list for a command.
 const LIST: Duration = Duration::from_secs(15);

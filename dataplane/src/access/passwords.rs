@@ -263,7 +263,7 @@ impl HashMemory {
 
 impl Drop for HashMemory {
     fn drop(&mut self) {
-        // Before the share ends, so that the next check finds this memory.
+        // The memory is given back before the share ends, so that the next check finds it.
         if self.blocks.len() == argon2id().params().block_count() {
             self.spare.lock().push(std::mem::take(&mut self.blocks));
         }

@@ -17,7 +17,7 @@ pub struct Choice {
     pub to_ms: Option<i64>,
     /// Only deliveries that ended before this time: those that the user has seen, and none that ended since.
     pub ended_before_ms: Option<i64>,
-    /// At most this many, the oldest first: 1 to [`MAX_COUNT`](docket_domain::resend::MAX_COUNT).
+    /// The largest number of deliveries to choose, the oldest first: 1 to [`MAX_COUNT`](docket_domain::resend::MAX_COUNT).
     pub limit: i64,
 }
 

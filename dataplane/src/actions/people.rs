@@ -243,7 +243,7 @@ mod tests {
         assert!(!changed(&database, "9", Change::SignOut, Some("0")).await, "there is no such user");
         assert!(!changed(&database, "0", Change::Right(false), Some("2")).await, "2 is no administrator");
         assert!(changed(&database, "1", Change::Right(false), Some("0")).await);
-        // At the same time, the other one wanted the same.
+        // At the same time, the other administrator wanted the same change.
         assert!(!changed(&database, "0", Change::Active(false), Some("1")).await);
         assert!(!changed(&database, "0", Change::Right(false), Some("0")).await);
         assert!(changed(&database, "0", Change::Right(false), None).await);

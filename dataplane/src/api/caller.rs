@@ -147,7 +147,7 @@ impl Caller {
         let owner = state.token_users.owner(&tenant, &verified).await?.ok_or(ApiError::InvalidToken)?;
         let actor = Actor::from(&verified.subject);
         OfTenant::record_user(parts, &actor);
-        // Not earlier: clients without a valid token must not use up the tenant's requests.
+        // The request is counted only here: clients without a valid token must not use up the tenant's requests.
         state
             .rates
             .request(&tenant.uid, &actor, &tenant.config.limits, state.clock.elapsed())

@@ -14,9 +14,9 @@ use crate::tenancy::ServedTenant;
 
 /// How a request identifies its tenant.
 pub enum Addressed {
-    /// By the API key or the subdomain, on the v2 API.
+    /// The API key or the subdomain named this tenant, on the v2 API.
     Tenant(Arc<ServedTenant>),
-    /// On the legacy host: by the `clientCode` in the body or the session's token.
+    /// On the legacy host, the `clientCode` in the body or the session's token will name the tenant.
     Legacy,
 }
 

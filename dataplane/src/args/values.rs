@@ -75,7 +75,7 @@ pub(super) fn http_url(text: &str) -> Result<Url, String> {
 pub enum ReceiverUrl {
     /// An HTTPS URL, by the rules for a Webhook's target.
     Https(TargetUrl),
-    /// To this machine, without TLS.
+    /// An HTTP URL of this machine, without TLS.
     Loopback(Url),
 }
 

@@ -88,7 +88,7 @@ impl Worker {
         let admission = Admission::new(clock.clone(), settings.slots);
         let (schedule, renewing) = (Arc::clone(&outbox.schedule), Arc::clone(&metrics));
         let leases = Leases::new(clock.clone(), Arc::clone(&tenants), schedule, owner, renewing);
-        // Without the worker itself, which has the metrics: two values that own each other would never be freed.
+        // The closure leaves out the worker itself, which has the metrics: two values that own each other would never be freed.
         let (admitted, kept, sending) = (Arc::clone(&admission), leases.kept(), sender.clone());
         metrics.delivery.watch(move || Running {
             leases: kept.count(),

@@ -41,7 +41,7 @@ struct Example {
     client_code: &'static str,
     customers: &'static [(&'static str, &'static str)],
     people: Vec<Person>,
-    /// Whether it has sample orders.
+    /// Whether the tenant has sample orders.
     has_orders: bool,
 }
 

@@ -156,7 +156,7 @@ impl Mailer {
                 return Ok(true);
             }
             Claimed::AtLimit => {
-                // It leaves its place in the next visits to the messages of others.
+                // The message is held, so that the next visits send the messages of others.
                 subscriptions::hold(&mut transaction, recipient, now_ms + millis(HOLD)).await?;
                 transaction.commit().await?;
                 return Ok(false);

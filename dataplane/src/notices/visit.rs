@@ -29,7 +29,7 @@ pub(super) struct Visitor {
     pub(super) interval: Duration,
 }
 
-/// What is remembered of a tenant between visits.
+/// What the process remembers of a tenant between visits.
 #[derive(Debug, Default)]
 pub(super) struct Visited {
     /// What the database looked like when there was nothing to announce or send.

@@ -204,7 +204,7 @@ async fn chain(
 fn latest(event: &TracedEvent, listed: &[ListedDelivery]) -> Vec<usize> {
     let mut latest: Vec<usize> = Vec::new();
     for place in &event.deliveries {
-        // They are oldest first.
+        // The deliveries are oldest first.
         latest.retain(|other| listed[*other].webhook_name != listed[*place].webhook_name);
         latest.push(*place);
     }

@@ -47,7 +47,7 @@ pub struct WebhookWriter {
 enum WriteBackend {
     /// The folder of `docket dev`.
     Folder(Documents),
-    /// Where the operator runs.
+    /// The cluster on which the operator runs.
     Cluster(WebhookObjects),
 }
 
@@ -76,7 +76,7 @@ pub struct GivenSecret {
 /// A webhook that the portal declares, as it was read.
 #[derive(Debug)]
 pub struct StoredWebhook {
-    /// How it is declared.
+    /// The declaration of the webhook.
     pub declared: Declared,
     /// Its version, which changes with each change of the declaration.
     pub version: String,
@@ -230,7 +230,7 @@ impl Declared {
         json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec})
     }
 
-    /// What is wrong with it, by the rules of the kind.
+    /// The rules of the kind that the declaration breaks.
     pub fn violations(&self) -> Vec<Violation> {
         let Self { namespace, name, spec, .. } = self.clone();
         Webhook { metadata: Metadata { name, namespace, generation: None }, spec }.validate()
@@ -245,7 +245,7 @@ impl Declared {
         self.given = Some(GivenSecret { current: secret.into_bytes().into(), next: None });
     }
 
-    /// Whether it has a next secret.
+    /// Whether the webhook has a next secret.
     pub fn has_next(&self) -> bool {
         match &self.given {
             Some(given) => given.next.is_some(),

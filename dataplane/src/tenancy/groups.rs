@@ -52,8 +52,8 @@ pub trait Work<J: Send>: Send + Sync {
         turn.take_jobs()
     }
 
-    /// Does the jobs of `turn.group`, and takes them out. After an error they are still there. Every error but [`StoreError::Unavailable`]
-    /// means that nothing of them is stored.
+    /// Does the jobs of `turn.group`, and takes them out of the turn. After an error, the jobs are still in the turn. Every error but
+    /// [`StoreError::Unavailable`] means that the database stored nothing of these jobs.
     fn perform(
         &self,
         turn: &mut Turn<J>,

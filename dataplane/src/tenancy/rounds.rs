@@ -36,11 +36,11 @@ pub enum Lane {
 pub struct Visit {
     /// The uid of the tenant.
     pub uid: Arc<str>,
-    /// Where it waited.
+    /// The lane in which the visit waited.
     pub lane: Lane,
-    /// When it began.
+    /// When the visit began.
     pub begun: Duration,
-    /// When it has ended: whether it is to be repeated.
+    /// Once the visit has ended: whether to repeat it.
     pub again: bool,
 }
 

@@ -198,7 +198,7 @@ impl Rows {
     }
 }
 
-/// What stands in braces.
+/// The content of braces in a statement.
 enum SqlList<'a> {
     /// The types of a row.
     Rows(Vec<&'a str>),

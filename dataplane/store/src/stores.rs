@@ -36,22 +36,22 @@ const CHECK_OTHERS: Duration = Duration::from_secs(5);
 /// What a process does about the schema of a database before it uses the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schema {
-    /// It migrates the database: no operator does.
+    /// The process migrates the database: there is no operator.
     Migrate,
-    /// It expects a version that it works with, and looks again every minute. The operator migrates the database.
+    /// The operator migrates the database. The process expects a version that it works with, and looks again every minute.
     Expect,
 }
 
 /// What was last read about a schema.
 #[derive(Debug, Clone, Copy)]
 struct SchemaCheck {
-    /// When it was read, by [`Clock::elapsed`].
+    /// When the schema was read, by [`Clock::elapsed`].
     at: Duration,
     result: Result<i64, UnfitSchema>,
 }
 
 impl SchemaCheck {
-    /// Whether it still counts at `now`.
+    /// Whether the check still counts at `now`.
     fn is_fresh(&self, now: Duration) -> bool {
         let lasts = match self.result {
             Ok(version) if version >= docket_schema::NEWEST => CHECK_CURRENT,

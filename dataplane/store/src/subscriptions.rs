@@ -57,7 +57,7 @@ pub struct Subscription {
     pub states: Vec<WebhookState>,
     /// When the owner of the address confirmed it, in milliseconds since 1970; `None`: it sends nothing else yet.
     pub confirmed_at_ms: Option<i64>,
-    /// When it was added, in milliseconds since 1970.
+    /// When the subscription was added, in milliseconds since 1970.
     pub created_at_ms: i64,
 }
 

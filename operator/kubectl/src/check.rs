@@ -94,7 +94,7 @@ pub(crate) fn print_installed(found: &Installation, output: Output) -> std::resu
     }
 }
 
-/// What was found of an installation.
+/// Checks an installation.
 pub(crate) fn installed(found: &Installation) -> Vec<CheckLine> {
     let mut lines = match &found.definitions {
         Ok(all) => definitions(all),
@@ -133,7 +133,7 @@ pub(crate) fn installed(found: &Installation) -> Vec<CheckLine> {
     lines
 }
 
-/// What an installation needs.
+/// Checks a cluster before an installation.
 pub(crate) fn before(found: &Before) -> Vec<CheckLine> {
     const SECTION: &str = "kubernetes";
     let (major, minor) = found.version;

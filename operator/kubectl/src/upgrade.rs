@@ -35,7 +35,7 @@ struct TenantDatabase {
     namespace: String,
     name: String,
     schema_version: i64,
-    /// Whether it is migrated before all others.
+    /// Whether the database is migrated before all others.
     first: bool,
     reason: Option<String>,
     message: Option<String>,

@@ -48,7 +48,7 @@ pub(super) struct Server {
 struct AdminPlace {
     /// A file with a URL, or a folder with a file for each key of a Secret.
     path: PathBuf,
-    /// What the flag says beside a folder.
+    /// The settings that the flag has beside the folder.
     beside: Beside,
     pooler: Option<Pooler>,
 }

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 /// Whether an existing database may be migrated in this pass. A new database always is.
 #[derive(Clone, Copy, Debug)]
 pub struct MigrationTurn<'a> {
-    /// Whether its turn has come.
+    /// Whether the turn of this migration has come.
     pub is_now: bool,
     /// The places of migrations that run at the same time. If all are taken, an existing database stays as it is.
     pub places: &'a Semaphore,

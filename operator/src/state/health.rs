@@ -231,7 +231,7 @@ mod tests {
         assert!(!watched.reads(15, well(0, 5000)) && !watched.reads(570, well(0, 5001)));
         assert!(watched.reads(15, well(0, 5002)), "well for ten minutes");
         assert_eq!(watched.reported(), well(0, 5002));
-        // It has been well for longer than ten minutes, so this is no relapse.
+        // The webhook has been well for longer than ten minutes, so this is no relapse.
         assert!(watched.reads(601, retrying(1)));
         assert!(watched.reads(15, well(0, 5003)), "reported at once");
     }

@@ -18,13 +18,13 @@ pub struct WebhookOutcome {
     pub reasons: Vec<Reason>,
     /// Whether the configuration that is handed over contains the Webhook, perhaps in its last good form.
     pub served: bool,
-    /// Whether its deliveries are signed.
+    /// Whether the deliveries of the Webhook are signed.
     pub signed: bool,
     /// The version of the Secret that signs.
     pub secret_version: Option<String>,
     /// Possible mistakes in its secrets or its CA bundle, although they are used: sentences that begin with the field.
     pub warning: Option<String>,
-    /// Whether its Tenant is suspended.
+    /// Whether the Tenant of the Webhook is suspended.
     pub tenant_suspended: bool,
     /// Whether every pod serves the Webhook; `None`: nothing was handed over.
     pub programmed: Option<Programmed>,

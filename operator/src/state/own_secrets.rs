@@ -25,7 +25,7 @@ pub struct OwnSecret {
     pub resource_version: String,
     /// Whether the Secret is for the data plane. Other Secrets are for the tenant.
     pub is_runtime: bool,
-    /// It holds the signing secret of a Webhook.
+    /// Whether the Secret holds the signing secret of a Webhook.
     pub signs: bool,
     /// Since when no Webhook asks for the signing secret, by its mark.
     pub unused_since: Option<Timestamp>,

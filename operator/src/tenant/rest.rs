@@ -35,7 +35,7 @@ pub(super) async fn resync(
     let next = context.settings.resync_of(uid);
     let unwatched = match state.resync(uid, server, now) {
         Resync::Whole => return Ok(None),
-        // It is asked about again in time for a change of the server.
+        // The next pass comes in time for a change of the server.
         Resync::Later(at) => return Ok(Some(Done::After(Some(next.min(at - now))))),
         Resync::Check(unwatched) => unwatched,
     };

@@ -24,9 +24,9 @@ pub type Random<'a> = &'a mut (dyn FnMut(&mut [u8]) + Send);
 pub struct KnownKey {
     #[serde(flatten)]
     pub(crate) key: SigningKey,
-    /// When it was made.
+    /// When the key was made.
     pub(crate) made_at: Timestamp,
-    /// When it began to sign; absent while it is being distributed.
+    /// When the key began to sign; absent while it is being distributed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) signs_since: Option<Timestamp>,
 }

@@ -60,7 +60,7 @@ pub struct DueKey<K> {
     pub key: K,
     /// How long the object has been due.
     pub waited: Duration,
-    /// Why its turn is now.
+    /// Why the turn of the object is now.
     pub urgency: Urgency,
 }
 
@@ -164,7 +164,7 @@ impl<K: Clone + Eq + Hash> Inner<K> {
         entry.state = match before {
             QueueState::Running => QueueState::RunningChanged(urgency),
             QueueState::RunningChanged(before) => QueueState::RunningChanged(before.max(urgency)),
-            // It keeps its place among those that are as urgent.
+            // The object keeps its place among objects of the same urgency.
             QueueState::Waiting(before, _) if before >= urgency => return,
             QueueState::Waiting(..) | QueueState::Idle | QueueState::Scheduled(..) => {
                 QueueState::Waiting(urgency, number)

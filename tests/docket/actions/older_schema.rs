@@ -76,7 +76,7 @@ async fn story(place: Place) {
         assert!(error.needs_migration() && matches!(error, StoreError::Unavailable(_)), "{error}");
     }
 
-    // And after the migration all of it is there.
+    // After the migration, all rows are there.
     rig.database.migrate(&Clock::System).await.expect("it is migrated");
     assert!(subscriptions::recipients(&mut rig.reader().await).await.expect("a table").is_empty());
     rig.write(async |t| ended_sessions::end(t, "digest", T0 + 9, T0).await).await;

@@ -153,7 +153,7 @@ async fn a_name_that_differs_in_case_only_gets_the_right_one() {
         let expected = format!("unknown field; did you mean {right}? This object takes: ");
         assert!(message.as_str().expect("text").starts_with(&expected), "{path} {name}: {message}");
     }
-    // It ignores unknown fields, and says why there is no userId.
+    // `Session/Create` ignores unknown fields, and says why there is no userId.
     let body = json!({"UserId": ADA, "password": "x"});
     let errors = problem(&ada.post("/Session/Create", &body).await, 400)["errors"].clone();
     assert_eq!(errors, json!([{"field": "userId", "message": "required; names are case-sensitive"}]));
@@ -299,7 +299,7 @@ async fn a_full_social_security_number_is_refused_and_not_repeated() {
             order["subject"]["ssnLast4"] = json!(number);
             let reply = ada.post("/Orders/Save", &order).await;
             assert_eq!(wrong_fields(&reply), ["subject.ssnLast4"], "{number}");
-            // Without the requestId, whose digits are random.
+            // The requestId is left out, because its digits are random.
             assert!(!problem(&reply, 400).to_string().contains(number), "{reply:?}");
             assert!(
                 !rig.log().contains(&format!("{number}\"")) && !rig.log().contains("123-45"),

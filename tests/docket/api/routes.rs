@@ -286,7 +286,8 @@ async fn many_that_read_the_metrics_at_once_keep_no_probe_waiting() {
     let rig = Rig::start().await;
     let management = rig.server.management;
     let until = Instant::now() + Duration::from_secs(4);
-    // With the probe fewer than the port has connections: beyond that, one ends for the next.
+    // The readers and the probe are fewer than the connections of the port: beyond its limit, an old connection ends for a new
+    // one.
     let readers: Vec<_> = (2..=61)
         .map(|source| {
             tokio::spawn(async move {

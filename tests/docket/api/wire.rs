@@ -360,7 +360,8 @@ async fn a_client_that_hangs_up_after_its_request_has_saved_one_whole_order_or_n
         let mut stream = connect(rig.server.api).await;
         let message = format!("{head}Content-Length: {}\r\n\r\n{order}", order.len());
         stream.write_all(message.as_bytes()).await.expect("writable");
-        // From before the server has read it to while it writes; the last one sees that the response has begun.
+        // The clients close at different moments: from before the server has read the request to while it writes. The last client
+        // sees that the response has begun.
         match client + 1 < CLIENTS {
             true => tokio::time::sleep(Duration::from_millis(client as u64)).await,
             false => assert_eq!(stream.read_u8().await.expect("a response"), b'H'),

@@ -213,7 +213,7 @@ async fn a_file_that_cannot_be_read_ends_no_delivery() {
     let webhook = Webhook::new("orders", hook.url("/"));
     let (home, server, _client) = failed_once(&webhook, &hook).await;
     server.kill();
-    // It is not known what the file declares, and for which tenant.
+    // Docket does not know which webhooks the file declares, and for which tenant.
     home.write("webhook-orders.yaml", "kind: [");
     let _server = Server::start(&home, Options::flags(RETRY_SOON)).await;
     let due = delivery_to(&home, "orders").due_at_ms;

@@ -271,7 +271,7 @@ async fn each_way_to_fail_has_its_class() {
             assert_eq!(row.http_status, Some(status));
         }
     }
-    // Without a name server it is the time that runs out.
+    // Without a name server, the look-up runs out of time.
     assert!(["Dns", "TimeoutDns"].contains(&delivery_to(&home, "w-no-name").class()));
     assert!(hook.posts_to("/moved").is_empty(), "redirects are not followed");
     assert_eq!(hook.count(), paths.len(), "one POST for each of them");

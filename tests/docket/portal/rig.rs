@@ -22,7 +22,8 @@ pub(super) fn with_look(yaml: &str, color: &str) -> String {
     yaml.replacen("spec:\n", &format!("spec:\n  portal: {{color: \"{color}\", logo: {LOGO}}}\n"), 1)
 }
 
-/// The cookie of a session with this token: `docket dev` at loopback is plain HTTP, and `docket serve` never is.
+/// The cookie of a session with this token. The name depends on TLS: `docket dev` at loopback is plain HTTP, and `docket serve`
+/// never is.
 pub(super) fn session_cookie(token: &str) -> String {
     let name = if stores::are_servers() { "__Host-docket" } else { "docket" };
     format!("{name}={token}")
@@ -48,7 +49,7 @@ pub(super) struct Browser<'a> {
 }
 
 impl<'a> Browser<'a> {
-    /// Without a session.
+    /// A browser without a session.
     pub(super) fn new(server: &'a Server, tenant: &str) -> Self {
         let host = format!("{tenant}.localhost:{}", server.api.port());
         Self { server, host, cookie: String::new() }

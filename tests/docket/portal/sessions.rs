@@ -112,7 +112,7 @@ async fn pages_are_for_administrators_of_the_hosts_tenant() {
         for path in ["/portal/logs/resend", "/portal/resends", "/portal/resends/stop"] {
             assert_eq!(browser.post(path, &fields).await.status, 403, "{user} {path}");
         }
-        // They can sign out all the same.
+        // Users without rights can still sign out.
         let page = browser.get("/portal/sign-in").await;
         is_protected(&page);
         assert!(page.text().contains("This browser is signed in already."), "{page:?}");

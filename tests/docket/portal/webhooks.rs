@@ -85,7 +85,7 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
     assert!(refused.text().contains("There is no customer with this code."), "{refused:?}");
     assert!(!home.config().join("portal").exists(), "nothing was written");
 
-    // It is recognised as served, in whatever way its URL and events are written.
+    // The portal recognises the webhook that is served, even if its URL and events are written in another way.
     let fields = [
         ("displayName", "Orders <b>"),
         ("customerCode", "C-1"),
@@ -167,7 +167,7 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
         assert!(!text.contains(&first) && !text.contains(&next), "a secret: {text}");
     }
 
-    // It is found after its end, by its last name, and by who did it.
+    // A webhook is found after its end, by its last name and by the user who removed it.
     let full_name = page.strip_prefix("/portal/webhooks/").expect("its page");
     let of = async |filters: &str| browser.get(&format!("/portal/activity?{filters}")).await;
     let found = of(&format!("webhook={full_name}&person={ALEX}")).await;

@@ -49,7 +49,7 @@ async fn a_process_that_serves_requests_starts_without_redis_and_a_worker_does_n
     stage.received(1).await;
 }
 
-/// It was not checked at the start.
+/// Redis was away at the start, so its settings were not checked then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_comes_later_and_may_evict_is_reported() {
     let stage = Stage::new().await;

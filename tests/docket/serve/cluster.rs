@@ -16,7 +16,7 @@ use crate::serve::stage::{SOON, Stage};
 
 /// A change is served within this.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// Between two retries of a watch.
+/// The pause between two retries of a watch.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The cluster of a test: a namespace, and a proxy to the API that can be cut.

@@ -24,7 +24,7 @@ fn contact(name: &str, from: &str) -> String {
     )
 }
 
-/// In KiB: the most that a process ever had in memory, or what it has now.
+/// Memory in KiB: the most that a process ever had, or the memory it has now.
 fn memory(process: &Server, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("a field");
@@ -277,7 +277,7 @@ async fn health_of_foreign_webhooks_in_a_database_is_not_reported() {
         .await
         .expect("a delivery")
         .get(0);
-    // It is reported by the uid of its document, which is its name.
+    // The webhook is reported by the uid of its document, which is its name.
     let (name, _customer) = own.rsplit_once('/').expect("a key");
     eventually("the own webhook is reported", SOON, async || reported().contains(&format!("file:{name}")))
         .await;

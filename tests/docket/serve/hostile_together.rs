@@ -30,7 +30,7 @@ const FAST: &str = "--backoff-base 50ms --poll-interval 200ms --attempt-timeout 
 
 /// What the owner of a database puts in place of its tables: cells of 100 MB, or rows without end.
 const HUGE_CELLS: (&str, &str) = ("repeat('x', 100000000)", "generate_series(1, 10)");
-/// In a list of columns the rows stream; as a table the server would write them all to its disk first.
+/// PostgreSQL streams the rows of a function in a list of columns. It would write a table of them to its disk first.
 const ENDLESS_ROWS: (&str, &str) = ("'x'::text", "(SELECT generate_series(1, 100000000)) AS many");
 
 fn views((cell, rows): (&str, &str)) -> [(&'static str, String); 3] {

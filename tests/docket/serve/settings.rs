@@ -104,7 +104,7 @@ async fn a_redis_that_may_evict_is_refused_at_start() {
     assert!(!done && text.contains("--redis-url-file") && text.contains("noeviction"), "{text}");
 }
 
-/// It would stay so: only a change of the file helps.
+/// Redis would refuse every later login too: only a change of the file helps.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_refuses_the_login_ends_the_start() {
     let stage = Stage::new().await;

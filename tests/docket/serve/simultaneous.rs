@@ -95,7 +95,7 @@ async fn saves_that_wait_at_the_same_time_are_stored_in_one_transaction() {
     let replies = hold_back(&stage, (&process, &client), AT_ONCE, saves).await;
     let ids: BTreeSet<String> = replies.iter().map(web_order_id).collect();
     assert_eq!(ids.len(), AT_ONCE);
-    // At most the transactions of the first two turns, and one for all other orders.
+    // The first two turns make at most two transactions, and all other orders are saved in one.
     let transactions = number(&stage, "SELECT count(DISTINCT xmin::text) FROM web_order").await;
     assert!((1..=3).contains(&transactions), "{transactions}");
     stage.received(AT_ONCE).await;

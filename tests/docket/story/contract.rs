@@ -127,7 +127,7 @@ fn squeezed(text: &str) -> String {
 #[derive(Debug, Default)]
 struct Checked {
     offenders: Vec<String>,
-    /// By line, the places that the page says and the right ones, where these differ.
+    /// For each line, the places on the page and the right ones, if they differ.
     places: BTreeMap<usize, (String, String)>,
     /// What no test on servers or on a cluster proves.
     narrow: Vec<String>,

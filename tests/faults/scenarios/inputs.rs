@@ -21,7 +21,7 @@ pub(crate) fn from_outside(limit: Duration, mut random: Random) -> Outcome {
     fuzzer.args(["--seconds", &seconds, "--seed", &seed()]);
     let mut requests = Command::new(tests.join("schemathesis/run"));
     let cases = (limit.as_secs() / CASES_TAKE_S).max(1).to_string();
-    // It leaves its notes in its folder, where Git ignores them.
+    // Schemathesis leaves its notes in its folder, where Git ignores them.
     requests.args(["--seed", &seed()]).env("DOCKET_TEST_EXAMPLES", cases).current_dir(tests.join(".."));
 
     let fuzzing = std::thread::spawn(move || run(fuzzer));

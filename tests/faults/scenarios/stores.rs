@@ -23,25 +23,25 @@ const BACK: Duration = Duration::from_secs(10);
 pub(crate) enum Fault {
     /// FLUSHALL.
     Emptied,
-    /// Its process is killed, and starts with what its disk has: nothing, or a dump of earlier.
+    /// Redis is killed, and starts with the data on its disk: nothing, or an earlier dump.
     Killed,
-    /// Its process is killed, and starts with a dump of earlier.
+    /// Redis is killed, and starts with an earlier dump.
     Older,
-    /// It forgets all scripts.
+    /// Redis forgets all scripts.
     Scripts,
-    /// It has no room for further keys.
+    /// Redis has no room for further keys.
     NoRoom,
-    /// It follows another server, and refuses writes.
+    /// Redis follows another server, and refuses writes.
     ReadOnly,
-    /// It answers nothing, by its own command.
+    /// Redis does not respond, because of its own command.
     Paused,
-    /// Its process is stopped.
+    /// The process of Redis is stopped.
     Frozen,
     /// Connections are reset.
     Reset,
-    /// Nothing reaches it.
+    /// No bytes reach Redis.
     Mute,
-    /// Nothing comes from it.
+    /// No bytes come from Redis.
     Deaf,
     /// Commands arrive late.
     Slow,

@@ -21,16 +21,16 @@ pub type TaskId = u8;
 /// Where a delivery is stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// It is not stored.
+    /// The delivery is not stored.
     #[default]
     Absent,
-    /// In the row of its save's hand-offs.
+    /// The delivery is in the row of its save's hand-offs.
     HandOff,
-    /// In the queue.
+    /// The delivery is in the queue.
     Queue,
-    /// In the history, delivered.
+    /// The delivery is in the history, and has arrived.
     Succeeded,
-    /// In the history, as a dead letter.
+    /// The delivery is in the history, as a dead letter.
     DeadLetter,
 }
 
@@ -85,12 +85,12 @@ impl Row {
 /// The entry of a delivery in the schedule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Entry {
-    /// There is none.
+    /// The schedule has no entry.
     #[default]
     Absent,
-    /// It is due after these ticks.
+    /// The entry is due after these ticks.
     Waiting(i8),
-    /// It is claimed.
+    /// The entry is claimed.
     Claimed {
         /// The task that has the fence; `None`: no task has it any more.
         holder: Option<TaskId>,
@@ -117,9 +117,9 @@ pub enum Task {
     /// Nothing.
     #[default]
     Idle,
-    /// It has a claim, and its attempt is not begun.
+    /// The task has a claim. The attempt is not begun.
     Claimed(u8),
-    /// Its attempt is begun, and not sent.
+    /// The attempt is begun, and the POST is not sent.
     Begun {
         /// The delivery.
         delivery: u8,
@@ -169,15 +169,15 @@ impl Task {
 /// How far the save is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Save {
-    /// It has not begun.
+    /// The save has not begun.
     #[default]
     Ready,
-    /// Its deliveries are announced or claimed, and its transaction is open.
+    /// The deliveries of the save are announced or claimed, and its transaction is open.
     Announced {
         /// Whether this process makes the first attempts.
         hand_off: bool,
     },
-    /// Its transaction has ended.
+    /// The transaction of the save has ended.
     Over,
 }
 

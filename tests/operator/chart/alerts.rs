@@ -15,9 +15,9 @@ use super::monitoring::{DASHBOARDS, queries};
 struct Case {
     alert: &'static str,
     series: &'static [(&'static str, &'static str)],
-    /// Until this minute it does not fire.
+    /// The alert does not fire until this minute.
     quiet: u32,
-    /// From this minute on it does; `None`: never, in an hour.
+    /// The alert fires from this minute on; `None`: it never fires within an hour.
     fires: Option<u32>,
 }
 
@@ -37,7 +37,7 @@ const WORKER: &str = "up{job='docket-worker-management',pod='w'}";
 const DETECTOR: &str = "up{job='docket-detector-management',pod='d'}";
 const READY: &str = "docket_tenant_condition{exported_namespace='t',name='acme',type='Ready'";
 
-/// In the order of docs/troubleshoot/alerts.md.
+/// The cases in the order of docs/troubleshoot/alerts.md.
 fn cases() -> Vec<Case> {
     vec![
         case(

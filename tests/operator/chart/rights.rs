@@ -169,7 +169,7 @@ fn only_the_portals_account_writes_webhooks_under_the_policy_that_it_is_tested_w
     assert!(objects.arguments("docket-api").contains(&flag));
     assert!(!objects.arguments("docket-worker").contains(&flag));
 
-    // In watched namespaces, and where it tries the policy.
+    // The portal has rights in watched namespaces, and in the namespace where it tries the policy.
     let watched = "portal: {enabled: true, declareWebhooks: true}\nwatch: {namespaces: [a, b]}";
     let objects = render_with(watched);
     assert!(!objects.names("ClusterRoleBinding").contains(&name));

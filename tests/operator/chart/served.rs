@@ -91,7 +91,7 @@ fn the_api_server_takes_every_object_strictly_and_without_a_warning() {
         let namespace = namespace(cluster);
         let template = ["template", "docket", "charts/docket", "--namespace", &namespace, "--values", "-"];
         let values = match set.as_str() {
-            // It creates one, in which a dry run can't put anything.
+            // The quickstart creates the runtime namespace, in which a dry run can't put anything.
             "quickstart.yaml" => file(&set) + "runtimeNamespace: docket-runtime\n",
             _ => file(&set),
         };

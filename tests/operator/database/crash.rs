@@ -79,7 +79,7 @@ async fn cuts_while_a_database_is_taken_over_are_repaired() {
         connection_limit: 7,
         ..rig.wanted()
     };
-    // From PostgreSQL 16 on, who made the role is who may change it.
+    // From PostgreSQL 16 on, only the role that made another role may change it.
     rig.ensure().await;
     let superusers = rig.superusers();
     let cuts = at_each_question(

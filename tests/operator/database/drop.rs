@@ -34,7 +34,7 @@ async fn a_tenant_that_changes_the_comment_of_its_database_does_not_keep_it() {
     let rig = Rig::new().await;
     for comment in ["'ours'", "NULL", "'docket.dev/tenant-uid=0d7c1c0e-0000-4000-8000-000000000002'"] {
         let made = rig.ensure().await;
-        // By the tenant's own role, which owns the database.
+        // The tenant's own role owns the database, so it may change the comment.
         let tenant = postgres::client(made.url.expose()).await;
         let statement = format!("COMMENT ON DATABASE {} IS {comment}", super::quoted(&rig.name));
         tenant.batch_execute(&statement).await.expect("an owner may");

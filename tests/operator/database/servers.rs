@@ -105,7 +105,7 @@ async fn a_pass_that_finds_the_server_back_is_news_for_the_others() {
     rig.servers.drop_database(None, &rig.name, OWNER).await.unwrap_err();
     std::fs::write(&file, right).unwrap();
     rig.ensure().await;
-    // Without a login: the next one would be after five seconds.
+    // The server is known again without a login: the next login would be after five seconds.
     tokio::time::timeout(Duration::from_secs(4), rig.servers.recovered()).await.expect("it is known");
 }
 

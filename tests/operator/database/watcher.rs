@@ -57,7 +57,7 @@ async fn a_watcher_may_log_in_and_has_no_right() {
         let error = client.batch_execute(&sql).await.expect_err(&sql);
         assert_eq!(error.code().map(|code| code.code()), Some("42501"), "{sql}: {error}");
     }
-    // And yet it learns what it is for.
+    // Without these rights, the watcher still learns what it needs.
     let watcher = Watcher::new(url.expose()).expect("a URL");
     watcher.look(std::time::Duration::from_secs(60)).await;
     assert!(watcher.counters(&rig.name).is_some());

@@ -188,7 +188,7 @@ async fn killed_after_each_write_about_a_tenant_it_ends_in_the_same_state() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_after_each_write_about_a_removed_tenant_it_leaves_what_its_policy_says() {
     let mut stage = Stage::new("killedlast").await;
-    // They delete what has no owner any more.
+    // The controllers delete objects whose owners are gone.
     cluster().start_controllers();
     let remove = |release: &Release, name: &str| {
         release.kubectl(&["delete", "tenant", name, "--wait=false"]);

@@ -47,7 +47,7 @@ impl Stage {
         Self::reviewed_by(namespace, reviewer, more).await
     }
 
-    /// With the data plane on this kubeconfig.
+    /// A stage whose data plane uses this kubeconfig.
     pub(super) async fn reviewed_by(namespace: String, reviewer: PathBuf, more: &str) -> Self {
         let repaired = Arc::new(AtomicBool::new(false));
         let is_repaired = Arc::clone(&repaired);
@@ -431,7 +431,7 @@ async fn each_command_needs_its_verb_in_the_namespace_and_a_token() {
     let (code, out, err) = stage.asks(cluster().admin(), &["deliveries", "orders", "--account", &account]);
     assert_eq!((code, out.contains("DeadLetter")), (0, true), "{out}{err}");
 
-    // Without a token, and with one that the API server does not know.
+    // A request without a token, and a request whose token the API server does not know.
     let path = "/platform/namespaces/default/webhooks/orders/deliveries";
     for token in [None, Some("Bearer zq-no-token"), Some("Basic eA==")] {
         let headers: Vec<(&str, &str)> = token.map(|token| ("authorization", token)).into_iter().collect();

@@ -140,7 +140,7 @@ async fn a_report_says_what_is_wrong_and_no_secret_payload_or_answer() {
     let (code, _, err) = docket(cluster().admin(), &arguments);
     assert_eq!((code, err.contains("can't be created")), (1, true), "it overwrites nothing: {err}");
 
-    // With the rights of the document, and without.
+    // The report is made with the rights of the document, and without them.
     let reporter = cluster().service_account(release, "reporter");
     let again = stage.home.log("again.zip").display().to_string();
     let arguments = [&["report", "-f", &again], &arguments[3..]].concat();

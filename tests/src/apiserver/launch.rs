@@ -182,7 +182,7 @@ fn write_files(folder: &Path, token: &str, port: u16) {
         "contexts": [{"name": "it", "context": {"cluster": "it", "user": "admin"}}]
     });
     write("admin.kubeconfig", &kubeconfig.to_string());
-    // In the form SEC 1, the one that kube-apiserver reads.
+    // The key is in the form SEC 1, because kube-apiserver reads no other.
     let mut openssl = Command::new("openssl");
     openssl.args(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out"]);
     let output = openssl.arg(folder.join("service-accounts.key")).output().expect("openssl is installed");

@@ -55,7 +55,7 @@ pub(super) struct Line {
 }
 
 pub(super) struct WaitingAttempt {
-    /// It takes no connection that another attempt has used.
+    /// Whether the attempt takes no connection that another attempt has used.
     afresh: bool,
     give: Give,
 }

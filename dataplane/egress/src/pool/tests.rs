@@ -249,7 +249,7 @@ async fn connections_are_not_kept_after_an_opening_was_given_up() {
 async fn opening_at_a_receiver_far_away_is_not_given_up() {
     let far = Duration::from_millis(560);
     let (pool, target, mut openings) = (ReceiverPool::default(), target(), Openings::new());
-    // Before the clock is looked at: it jumps to the next timer while a real connection is made.
+    // The connections are made before the test looks at the clock, which jumps to the next timer while a real connection is made.
     let ((one, _theirs), (other, _others)) = (answered().await, answered().await);
     let mut attempts = [attempt(&pool, &target, &openings)];
     wait(&mut attempts).await;

@@ -78,7 +78,7 @@ impl LogQueue {
 
     /// Writes the lines that wait now, in order of arrival.
     fn flush(&self) {
-        // In this order, so that later lines come after these.
+        // The lines are written in this order, so that later lines come after these.
         let mut out = self.out.lock();
         let Out { writer, lines } = &mut *out;
         mem::swap(lines, &mut self.waiting.lock().lines);

@@ -91,7 +91,7 @@ async fn a_listener_does_not_hear_itself() {
     for message in ["me", "me", "another"] {
         server.cli(&["PUBLISH", "channel", message]);
     }
-    // It has read what came when it listens again.
+    // Once the client listens again, it has read all earlier messages.
     server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]);
     wait_for("another subscription", listens);
     let all = soon("both subscriptions and the message", count.wait_for(|count| *count >= 3)).await;

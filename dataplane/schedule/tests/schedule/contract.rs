@@ -26,7 +26,7 @@ pub(crate) const CHANGING: Shares = Shares {
     per_tenant: TenantShares { claims: 40, entries: 5_000 },
     known: 10,
 };
-/// So few entries of a tenant that they matter.
+/// A tenant may have few entries here, so that the limit matters.
 pub(crate) const FEW: Shares = Shares {
     per_webhook: ShareLimits { start: 9, most: 9, least: 2 },
     per_tenant: TenantShares { claims: 9, entries: 5 },
@@ -408,7 +408,7 @@ pub(crate) async fn a_large_hand_off_claims_no_more_than_its_room(rig: impl Rig)
 }
 
 pub(crate) async fn a_share_grows_only_if_it_is_full_and_quick(rig: impl Rig) {
-    // Not full, then not quick, then full and without an attempt.
+    // Webhook `w` is quick and not full, `x` is full and not quick, `y` is full and has no attempt.
     quicken(&rig, "a", "w").await;
     let claims = fill(&rig, "a", "x").await;
     end(&rig, claims, LONG).await;
@@ -459,7 +459,7 @@ pub(crate) async fn many_timeouts_at_once_are_one_decrease(rig: impl Rig) {
         }
     }
     assert_eq!(shares, [32, 16, 8, 4, 3, 3]);
-    // It recovers as fast as it grew.
+    // The share recovers as fast as it grew.
     grow(&rig, "a", "w", 4).await;
     let claims = fill(&rig, "a", "w").await;
     assert_eq!((claims.len(), claims[0].quick), (32, true));
@@ -572,7 +572,7 @@ pub(crate) async fn a_claim_that_needs_to_be_renewed_is_long(rig: impl Rig) {
     forget(&rig, claims).await;
     let claims = fill(&rig, "a", "w").await;
     assert_eq!((claims.len(), claims[0].quick), (4, false));
-    // Also while claims of before are above the new share.
+    // The webhook is not quick either while earlier claims exceed the new share.
     assert_eq!(fill(&rig, "a", "w").await, []);
 }
 
@@ -603,7 +603,7 @@ pub(crate) async fn webhooks_that_are_not_quick_stay_within_their_room(rig: impl
     assert_eq!(webhooks(&claim(1, 9).await), ["s0"]);
     assert_eq!(webhooks(&claim(9, 0).await), ["q1", "q2"]);
     assert_eq!(claim(9, 0).await, []);
-    // With enough room a claim would get something.
+    // A claim with enough room would return an entry.
     assert_eq!(next_due(&rig).await, Some(NOW));
     assert_eq!(claim(99, 99).await.len(), 8);
 }

@@ -111,7 +111,7 @@ async fn redis_that_responds_again_may_lack_hints() {
     assert!(!is_lost(&rig.schedule).await);
     rig.server.freeze();
     let failures = async {
-        // By then a check has failed too: there is one each second.
+        // By then a check has failed too: the schedule makes one each second.
         for _ in 0..5 {
             rig.schedule.next_due().await.expect_err("it does not respond");
         }

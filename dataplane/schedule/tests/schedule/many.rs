@@ -80,7 +80,7 @@ async fn shares_count_over_all_processes() {
 async fn another_process_is_woken() {
     let rig = Rig::new();
     let other = schedule(&rig.server.url(), crate::contract::SHARES);
-    // It says so once when it has begun to listen.
+    // The schedule reports one change when it has begun to listen.
     soon("the subscription", other.changed()).await;
     put(&rig.schedule, [Hint { wait: LOOK_EVERY / 2, ..hint("a", "w", 1) }]).await;
     soon("word of what is to come", other.changed()).await;

@@ -68,7 +68,7 @@ struct WebhookSecret {
 #[serde(deny_unknown_fields)]
 struct UnusedSecret {
     secret: WebhookSecret,
-    /// Since when, in whole seconds. Absent while the tenant is suspended: then the time does not count.
+    /// When the secret became unused, in whole seconds. Absent while the tenant is suspended: then the time does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
 }
@@ -268,7 +268,7 @@ impl Keys {
 }
 
 impl Keeping {
-    /// Since when a secret is unused, to be stored.
+    /// The time to store as the moment when a secret became unused.
     fn mark(self, since: Option<Timestamp>, counts: bool) -> Option<Timestamp> {
         let mark = kept::mark(since.map(Timestamp::as_second), counts, self.now.as_second())?;
         Timestamp::from_second(mark).ok()

@@ -39,7 +39,7 @@ impl<T> Entries<T> {
         self.0.get(name)
     }
 
-    /// In the order of files and positions.
+    /// The objects in the order of files and positions.
     pub(super) fn by_place(&self) -> Vec<(&Name, &FolderObject<T>)> {
         let mut entries: Vec<_> = self.0.iter().collect();
         entries.sort_by_key(|(_, entry)| &entry.position);

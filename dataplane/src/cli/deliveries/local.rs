@@ -387,11 +387,11 @@ fn webhooks(found: &CliTenant) -> Webhooks<'_> {
 
 /// How the server learns of queued deliveries.
 enum Notice<'a> {
-    /// By the wake file of this data folder.
+    /// The wake file of this data folder notifies the worker.
     Dev(&'a Path),
-    /// By the schedule in Redis, for the tenant with this uid.
+    /// The schedule in Redis notifies the worker, for the tenant with this uid.
     Serve(Schedule, &'a str),
-    /// By its next sweep: nothing notifies it.
+    /// The worker is not notified: its next sweep finds the deliveries.
     None,
 }
 

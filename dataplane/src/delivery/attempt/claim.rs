@@ -27,7 +27,7 @@ impl Worker {
         let (clock, schedule) = (self.clock.clone(), Arc::clone(&self.outbox.schedule));
         let counting = tokio::spawn(overdue::count(clock, schedule, Arc::clone(&self.metrics)));
         while !shutdown.is_cancelled() {
-            // Not cut off by shutdown: a claim without its task would have to expire first.
+            // Shutdown does not cut a claim off: without its task, the claim would have to expire first.
             let claimed = self.claim_once().await;
             tokio::select! {
                 () = self.wait_after(claimed) => {}
@@ -84,7 +84,7 @@ impl Worker {
     /// Waits until something may be due for which there is room.
     async fn wait_for_work(&self) {
         let poll = self.settings.poll_interval;
-        // Before the look at the room, so that no slot is freed unseen in between.
+        // This begins to listen before it reads the room, so that no slot is freed unseen in between.
         let freed = self.admission.freed();
         let room = self.admission.room(CLAIM_LIMIT);
         let wait = match self.outbox.schedule.next_due().await {

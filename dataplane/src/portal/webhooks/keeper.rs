@@ -35,10 +35,10 @@ pub(super) async fn keeper(
     };
     Ok(match found {
         DeclaredBy::Portal(stored) if is_of(viewer, &stored.declared) => Keeper::Portal(stored.version),
-        // It was declared again since, for another tenant or customer.
+        // The webhook was declared again since, for another tenant or customer.
         DeclaredBy::Portal(..) => return Err(NotWritten::Changed.into()),
         DeclaredBy::Other { place, object } => {
-            // It may have been declared again since, for another tenant or customer.
+            // The webhook may have been declared again since, for another tenant or customer.
             let is_its = |object: &Value| {
                 object["spec"]["tenantRef"]["name"] == viewer.caller.tenant.config.name
                     && object["spec"]["customerCode"] == webhook.customer_code.as_str()

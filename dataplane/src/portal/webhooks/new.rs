@@ -153,7 +153,7 @@ pub async fn create(
     added(&editor, &declared).await
 }
 
-/// Whether this very webhook is declared already, as the same form does.
+/// Whether the webhook is already declared with these settings, as when the same form is sent twice.
 async fn is_declared(Editor { viewer, writer, .. }: &Editor<'_>, declared: &Declared) -> bool {
     let found = writer.find(&declared.namespace, &declared.name).await;
     matches!(found, Ok(DeclaredBy::Portal(found)) if found.declared == *declared && is_of(viewer, &found.declared))

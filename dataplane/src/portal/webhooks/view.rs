@@ -137,7 +137,7 @@ pub(super) async fn shown(
     let names = contacts::customer_names(&mut reader, &codes).await?;
     let shown = |webhook: &&WebhookConfig| {
         let health = healths.remove(&webhook.uid).unwrap_or_default();
-        // Why it can't work, then what may be a mistake.
+        // The faults that stop the webhook come first, then possible mistakes.
         let mut faults = faults.remove(&webhook.uid).unwrap_or_default();
         faults.extend(declared::in_words_of(viewer, viewer.caller.tenant.warnings(&webhook.uid)));
         let code = webhook.customer_code.as_str();

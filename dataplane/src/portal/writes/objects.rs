@@ -45,7 +45,7 @@ const REFUSAL: &str =
 pub struct WebhookObjects {
     client: Client,
     clock: Clock,
-    /// Where the policy is tried.
+    /// The namespace in which the policy is tried.
     namespace: String,
     is_held: AtomicBool,
     /// Calls of each namespace.

@@ -9,7 +9,7 @@ use docket_program::owner::Owner;
 
 use crate::sql::Param;
 
-/// What the attempts of one batch are leased with.
+/// The lease of the attempts of one batch.
 #[derive(Debug, Clone)]
 pub struct Lease {
     /// Identifies the batch among all batches of all processes.
@@ -51,7 +51,7 @@ impl Lease {
         &self.batch
     }
 
-    /// When it ends that begins at `now_ms`.
+    /// When a lease ends that begins at `now_ms`.
     pub(super) fn until_ms(&self, now_ms: i64) -> i64 {
         now_ms + i64::try_from(self.time.as_millis()).unwrap_or(i64::MAX)
     }

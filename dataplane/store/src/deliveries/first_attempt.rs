@@ -83,7 +83,7 @@ fn key_of(end: &End) -> Option<RowKey<'_>> {
 /// Rows that no other transaction can move until the present transaction ends: of each batch the webhooks with their names.
 type RemainingRows = HashMap<String, HashMap<String, String>>;
 
-/// In the order of [`LOCK`], so that two transactions do not wait for each other.
+/// Locks rows in the order of [`LOCK`], so that two transactions do not wait for each other.
 static KEEP: Rows = Rows::new(
     "SELECT batch, webhook, webhook_name FROM hand_off WHERE batch {$1 text} ORDER BY batch, webhook {for key share}",
 );

@@ -17,7 +17,7 @@ pub struct MissingWebhook {
     pub since_ms: i64,
     /// When a sweep last found the webhook missing, in milliseconds since 1970.
     pub seen_ms: i64,
-    /// Whether its deliveries are being ended.
+    /// Whether the webhook's deliveries are being ended.
     pub is_ending: bool,
 }
 

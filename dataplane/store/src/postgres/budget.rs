@@ -69,7 +69,7 @@ pub(super) struct OpenConnection {
     /// Why the connection ended, if the server sent more than Docket reads.
     pub(super) excess: ExcessFound,
     permit: BudgetPermit,
-    /// When it was opened, by [`BudgetInner::now`].
+    /// When the connection was opened, by [`BudgetInner::now`].
     opened: Duration,
 }
 

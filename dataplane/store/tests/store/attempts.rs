@@ -133,7 +133,7 @@ async fn no_delivery_has_a_sixth_attempt(rig: TenantDatabase) {
     let begun = rig.write(async |t| deliveries::begin_attempts(t, &[id], &sixth, T0 + 2_000_000).await).await;
     assert!(begun.is_empty());
     assert_eq!(rig.picture(id).await, before);
-    // It does not begin either when the fifth attempt is certainly lost.
+    // A sixth attempt does not begin either when the fifth attempt is certainly lost.
     assert!(rig.begin(&[id], "sixth", T0 + 1_000_000, T0 + 2_000_000).await.is_empty());
     let stored = rig.delivery(id).await;
     assert_eq!((stored.status, stored.attempt_count), (Status::DeadLetter, 5));

@@ -234,7 +234,7 @@ async fn rare_values_behind_a_long_history_are_found_on_one_page(rig: TenantData
     for sql in rows(2_500) {
         rig.run(&sql).await;
     }
-    // A save stores the value so, and so does the upgrade of an older database.
+    // A save stores this value in folded form, as the upgrade of an older database does.
     rig.run("UPDATE web_order SET external_reference = 'own key' WHERE body <> ''").await;
     search_all(&rig.database, async || 0).await;
 }

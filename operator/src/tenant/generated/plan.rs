@@ -94,7 +94,7 @@ impl GeneratedSecret {
         Ok(planned)
     }
 
-    /// Whether it holds the secret of a Webhook that had the name before.
+    /// Whether a Secret holds the secret of a Webhook that had the name before.
     fn may_be_set_aside(&self, found: &Secret) -> bool {
         self.webhook.is_some() && kept::is_of_webhook(&found.metadata)
     }

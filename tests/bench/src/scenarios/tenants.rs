@@ -36,7 +36,7 @@ const LONGEST_REST: Duration = Duration::from_secs(900);
 #[derive(Clone, Copy)]
 struct Busy {
     tenants: usize,
-    /// To PostgreSQL, of all processes together, in the chart's proportions.
+    /// The connections of all processes together to PostgreSQL, in the chart's proportions.
     connections: u16,
     /// What 99 % of the saves must reach.
     save_p99_ms: f64,

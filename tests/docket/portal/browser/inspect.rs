@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Widths in pixels: the narrowest that a page must fit in, and a usual one.
 const WIDTHS: [u32; 2] = [320, 1280];
 
-/// From npm, as tests/verifiers/package.json pins it.
+/// The script from npm, as tests/verifiers/package.json pins it.
 static AXE: LazyLock<String> = LazyLock::new(|| {
     let path = cache().join("verifiers/node_modules/axe-core/axe.min.js");
     std::fs::read_to_string(path)

@@ -131,7 +131,7 @@ async fn ask(user: &User<'_>) {
     user.is_at("/portal/logs/").await;
 }
 
-/// From the overview to the reason why a delivery failed.
+/// The user goes from the overview to the reason why a delivery failed.
 async fn find_out(user: &User<'_>, secret: &str) {
     user.press("Overview").await;
     user.sees("1 webhook needs attention").await;

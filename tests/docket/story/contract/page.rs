@@ -52,7 +52,8 @@ pub(super) struct Page<'a> {
 pub(super) fn read<'a>(text: &'a str, begin: &str, end: Option<&str>) -> Page<'a> {
     let mut page = Page::default();
     let (mut chapter, mut section, mut columns) = ("", "", "");
-    // The line of a heading whose entry must follow: a heading of the third level says something itself.
+    // The line of a heading that an entry must follow. A heading of the third level needs no entry, because it says something
+    // itself.
     let mut bare: Option<usize> = None;
     let lines = (1..).zip(text.lines()).skip_while(|(_, line)| *line != begin);
     for (at, line) in lines.take_while(|(_, line)| Some(*line) != end).filter(|(_, line)| !line.is_empty()) {

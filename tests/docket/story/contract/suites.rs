@@ -9,7 +9,7 @@ use super::read;
 /// A test that is not ignored.
 #[derive(Debug)]
 pub(super) struct Test {
-    /// From the root of the repository.
+    /// The path from the root of the repository.
     pub(super) file: String,
     /// Empty for a case of both databases, and for a step on a cluster.
     pub(super) body: String,
@@ -159,9 +159,9 @@ fn collect(root: &Path, file: &Path, is_root: bool, path: &str, tests: &mut Test
 
 #[derive(Default)]
 struct Found {
-    /// With their bodies; a case for both databases is called from elsewhere and has none here.
+    /// The tests with their bodies. A case for both databases is called from another file, and has no body here.
     tests: Vec<(String, String)>,
-    /// In their own files.
+    /// The modules in their own files.
     modules: Vec<String>,
 }
 

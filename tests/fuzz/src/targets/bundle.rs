@@ -13,7 +13,7 @@ pub(crate) fn run(input: &[u8]) {
             assert_eq!(ca_bundle_warning(text.as_bytes()), warning);
         }
         Err(bad) => {
-            // It names the block and quotes nothing.
+            // The error names the block and quotes nothing.
             assert!(warning.is_none() && bad.to_string().len() <= 200, "{bad}");
         }
     }

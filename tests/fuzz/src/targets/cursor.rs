@@ -7,7 +7,7 @@ pub(crate) fn run(input: &[u8]) {
     if let Ok(text) = str::from_utf8(input)
         && let Ok(place) = read(text)
     {
-        // A client may write the same place in another way; ours leads there too.
+        // A client may write a place in another way than `cursor_of`, whose cursor must lead to the same place.
         assert_eq!(read(&cursor_of(Some(place.clone())).expect("a cursor")), Ok(place));
     }
     let Some((at_ms, id)) = input.split_first_chunk::<8>() else { return };

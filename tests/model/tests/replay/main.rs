@@ -175,7 +175,7 @@ impl<'a> Real<'a> {
             Action::LoseIndex => self.index.lose().await,
             Action::SaveIndex => self.index.save().await,
             Action::RestoreIndex => self.index.restore().await,
-            // They are only in the model.
+            // These steps exist only in the model.
             Action::AnnounceLost
             | Action::Repeat
             | Action::DeleteWebhook

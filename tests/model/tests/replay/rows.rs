@@ -37,7 +37,7 @@ pub(crate) struct Rows<'a> {
 pub(crate) enum Begun {
     /// The attempt is begun, under this lease.
     Attempt(Started, Lease),
-    /// It is not; the time until the delivery is due again, unless it is final.
+    /// The attempt is not begun. Holds the time until the delivery is due again; `None`: the delivery is final.
     Refused(Option<Duration>),
 }
 

@@ -18,7 +18,7 @@ use super::{Body, Gate, is_watch, is_write};
 /// What becomes of watches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Watches {
-    /// They pass.
+    /// Watches pass.
     #[default]
     Open,
     /// None begins: each gets the status 503.

@@ -252,7 +252,7 @@ struct Simulation {
     events: BTreeMap<(u64, u64), Event>,
     last_event: u64,
     login_ms: u64,
-    /// When each core is free.
+    /// When each core becomes free.
     cores: [u64; CORES],
     users: Vec<User>,
     logins: usize,
@@ -436,7 +436,7 @@ impl Simulation {
         let mut tenants: BTreeMap<usize, (u64, usize)> = BTreeMap::new();
         let mut waits = Vec::new();
         for user in self.users.iter().filter(|user| user.load.is_measured) {
-            // What waits at the end has waited as well.
+            // A request that waits at the end has waited as well.
             let asked =
                 if user.step > 0 && self.rules.is_waiting(user.pool) { Some(user.asked) } else { None };
             let unserved = user.arrived.iter().copied().chain(asked).map(|since| self.now - since);
