@@ -113,7 +113,7 @@ async fn subscriber_confirms_gets_one_message_for_each_state_and_ends_it_by_one_
     let works = arrived(&mail, 3).await;
     assert_eq!(works.header("Subject"), "[ACME] Webhook \"default/one\": works again");
 
-    // One click of a mail program, with a form of its own kind.
+    // A mail program unsubscribes by one click, with a form of its own kind.
     assert_eq!(works.header("List-Unsubscribe-Post"), "List-Unsubscribe=One-Click");
     let link = works.header("List-Unsubscribe").trim_matches(['<', '>']).to_owned();
     let page = follow(&server, &link, "GET", "").await;

@@ -386,7 +386,7 @@ fn earliest<'a>(history: &History, of: &[&'a Attempt]) -> Vec<(i64, &'a Attempt)
                 losses += 1;
                 pair[0].finished_at_ms.unwrap_or(0) + if losses == 1 { 0 } else { backoff }
             } else {
-                // The attempt was counted before it began, and lasted so long at least.
+                // The attempt was counted before it began, and lasted at least this long.
                 pair[0].started_at_ms + pair[0].total_us.unwrap_or(0) / 1_000 + backoff
             };
             (earliest, pair[1])

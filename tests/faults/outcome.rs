@@ -88,7 +88,7 @@ impl Outcome {
         if let Some(most) = late.last() {
             outcome.figure("latest retry in ms", most);
         }
-        // Without these, some rules would hold because nothing happened.
+        // Without these counts, some rules would hold because nothing happened.
         outcome.expect(acknowledged > 0, || "no save was acknowledged".to_owned());
         outcome.expect(!history.posts.is_empty(), || "nothing was sent".to_owned());
         outcome

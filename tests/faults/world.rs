@@ -70,7 +70,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// SIGKILL. Does nothing if it does not run.
+    /// Sends SIGKILL to the process, if it runs.
     pub(crate) fn kill(&mut self) {
         if let Some(server) = self.server.take() {
             server.kill();

@@ -24,7 +24,7 @@ type Served = HashMap<String, String>;
 /// A pod that is alive until it is dropped.
 pub(super) struct Pod {
     board: Arc<Board>,
-    /// `None`: it is cut off, and announces nothing.
+    /// What the pod announces; `None`: the pod is cut off, and announces nothing.
     served: Arc<Mutex<Option<Served>>>,
     _heartbeat: JoinSet<()>,
 }

@@ -241,7 +241,7 @@ async fn an_unknown_database_server_is_named() {
     assert!(message.contains("\"eu\"") && message.contains("main"), "{message}");
 }
 
-/// If a server is set up again, the Tenant was Ready, and its database is gone.
+/// The database of a Tenant that was Ready is gone, as after a server was set up again.
 #[tokio::test]
 async fn another_server_of_the_same_name_gets_the_database() {
     let mut release = Release::new("moved");

@@ -230,7 +230,7 @@ const FIELDS: [(&str, &str, &[&str]); 11] = [
 const FOLDED: [&str; 5] = ["webhook", "customerCode", "result", "last", "httpStatus"];
 const MORE: [&str; 5] = ["event", "kind", "failureClass", "from", "to"];
 
-/// The values of the form's fields: a field has the value of the first parameter that was sent of those for which it stands.
+/// The values of the form's fields. A field stands for several parameters, and shows the first of them that has a value.
 fn values(filters: &Filters) -> Filters {
     let value = |(name, _, parameters): (&str, &str, &[&str])| {
         let mut values = parameters.iter().map(|parameter| filters.value(parameter));

@@ -102,8 +102,8 @@ impl Keys {
         [self.name("webhooks"), self.name("webhooks-health")]
     }
 
-    /// ZSET `<tenant>␀<limit>`; the score is the last time at which the tenant was at the limit. HASH of the same ->
-    /// since when.
+    /// ZSET `<tenant>␀<limit>`; the score is the last time at which the tenant was at the limit. HASH `<tenant>␀<limit>` -> the
+    /// time since when the tenant is at the limit.
     pub fn at_limit(&self) -> [String; 2] {
         [self.name("tenants-at-limit"), self.name("tenants-at-limit-since")]
     }

@@ -69,7 +69,7 @@ pub struct Arrived {
 }
 
 impl Bodies {
-    /// Shares this many bytes.
+    /// Creates the memory for bodies, of `bytes` bytes, which requests share.
     pub fn new(bytes: u64) -> Self {
         let half = u32::try_from(bytes / 2 / 1024).unwrap_or(u32::MAX / 2);
         Self {

@@ -105,7 +105,7 @@ async fn a_thousand_databases_are_scanned_in_turn_a_few_at_once() {
         .len();
     assert!(hints >= TENANTS - 2, "{hints}");
 
-    // No tenant is scanned before the next interval, and then each that has something new.
+    // The detector scans no tenant before the next interval, and then each tenant with new invoices.
     for path in paths.iter().skip(2).step_by(100) {
         insert(path, 7_000, 3);
     }

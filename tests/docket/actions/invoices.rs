@@ -207,7 +207,7 @@ async fn an_invoice_committed_after_later_ones_is_found(rig: TenantDatabase) {
     rig.add_work_order("WO1").await;
     match &rig.place {
         Place::File(_) => {
-            // One writer at a time: the slow one is rolled back and does it again.
+            // SQLite has one writer at a time: the slow one is rolled back and writes again.
             let slow = rusqlite::Connection::open(rig.place.file()).expect("a file");
             slow.execute_batch(&format!("BEGIN IMMEDIATE; {}", insert_invoice_sql("court_invoice", "1", 1)))
                 .expect("inserts");

@@ -55,7 +55,7 @@ async fn story(place: Place) {
     assert!(rig.finish(&started[0], "mine", &succeeded, Next::Succeeded, T0 + 3).await);
     assert_eq!(listed().await[0].status, Status::Succeeded);
 
-    // A user is signed out; a session that is not known to have ended lasts.
+    // The user is signed out. A session counts as valid unless the database knows that it has ended.
     rig.write(async |t| {
         people::end_tokens(t, Person { kind: UserKind::Contact, code: "11" }).await.map(drop)
     })
@@ -63,12 +63,12 @@ async fn story(place: Place) {
     let ended = ended_sessions::has_ended(&mut rig.reader().await, "digest").await;
     assert!(!ended.expect("there is no table of ended sessions yet"));
 
-    // Retention finds what there is.
+    // Retention works with the tables that exist.
     let oldest = rig.write(async |t| retention::oldest(t).await).await;
     assert_eq!((oldest[0], oldest[3]), (Some(T0 + 3), None));
     assert_eq!(rig.write(async |t| subscriptions::delete_old_links(t, T0, 9).await).await, 0);
 
-    // What needs a newer step says so, and breaks nothing.
+    // An action that needs a newer step says so, and breaks nothing.
     let recipients = subscriptions::recipients(&mut rig.reader().await).await.err();
     let end = rig.try_write(async |t| ended_sessions::end(t, "digest", T0 + 9, T0).await).await.err();
     for error in [recipients, end] {

@@ -123,7 +123,7 @@ async fn a_duplicate_key_is_refused_wherever_it_stands() {
 async fn an_unknown_field_is_refused_by_name() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;
-    // The older session shape ignores them.
+    // `Session/Create` has the older shape, and ignores unknown fields.
     for path in POSTS.into_iter().filter(|path| *path != "/Session/Create") {
         for name in ["extra", "UserId", "WebOrderId", "tenant"] {
             let reply = ada.post(path, &with(good(path), json!({name: 1}))).await;

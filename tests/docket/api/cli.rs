@@ -338,7 +338,7 @@ async fn a_dead_delivery_is_listed_shown_and_sent_again() {
     .await;
     eventually("it is recorded", Duration::from_secs(5), async || {
         let (_, shown) = command(&["deliveries", "show", "--tenant", "ACME", &new]);
-        // Its first attempts may have gone to the old address.
+        // The first attempts of the delivery may have gone to the old address.
         shown.contains(&format!("resend of {id}")) && shown.contains("Succeeded after")
     })
     .await;
@@ -514,7 +514,7 @@ fn bad_flag_values_are_named() {
 fn help_shows_every_flag_with_its_variable_and_default() {
     let (done, help) = Home::new().command(&["dev", "--help"], "");
     assert!(done);
-    // Each flag with all that is said of it.
+    // Each flag with its whole description.
     let flags: Vec<&str> =
         help.split("\n      --").skip(1).map(|flag| flag.split("\n  -h").next().expect("one")).collect();
     assert!(flags.len() >= 15, "{help}");

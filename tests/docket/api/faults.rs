@@ -37,7 +37,7 @@ async fn a_locked_database_refuses_writes_for_as_long_and_still_reads() {
         tokio::join!(ada.post("/Orders/Save", &first), ada.post("/Orders/Save", &second), reads);
     away(&first);
     away(&second);
-    // An entry of the audit may be stored before them, and waits for the lock as long as they do.
+    // An entry of the audit may be stored before the orders, and waits for the lock as long as they do.
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
     other.change("ROLLBACK");
     assert_eq!(save(&ada, &captioned("after")).await, "W00000002", "nothing of the refused ones is left");

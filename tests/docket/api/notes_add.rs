@@ -132,7 +132,7 @@ async fn another_customers_work_order_is_as_unknown_as_none() {
                 json!({"milestoneCode": 210}),
                 json!({"milestoneCode": 7, "facilityLineItem": 99}),
             ] {
-                // Not even the type shows that it exists.
+                // The response is the same for every type, so it does not show that the order exists.
                 for kind in ["PhotoCopy", "Court"] {
                     let reply = client.post("/Notes/Add", &note(&key, kind, more.clone())).await;
                     refused(&reply, 404, "There is no such work order");

@@ -156,7 +156,7 @@ async fn pages_are_stable() {
     for _ in 0..3 {
         exported(&ada, OrderType::Process).await;
     }
-    // All at the same time: only the number distinguishes them.
+    // All process rows have the same time: only the number distinguishes them.
     rig.change("UPDATE work_order SET created_at_ms = 7");
     let all: Vec<String> = (1..=6).rev().map(|n| format!("PR{}", 1_000_000 + n)).collect();
     for size in [1, 2, 4, 6] {

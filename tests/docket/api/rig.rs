@@ -38,7 +38,7 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // The log is gone with its folder if the test took the rig apart.
+        // If the test took the rig apart, the log is gone with its folder.
         let text = std::fs::read_to_string(&self.0).unwrap_or_default();
         if !std::thread::panicking() {
             assert!(!text.contains(" ERROR ") && !text.contains("panicked"), "an error was logged: {text}");

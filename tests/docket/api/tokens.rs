@@ -299,7 +299,7 @@ async fn new_password_gives_a_valid_token_at_once() {
     let rig = Rig::start().await;
     let ada = rig.ada().await;
     assert_eq!(ada.get("/Orders/Search").await.status, 200);
-    // Another hash, of the same password.
+    // This is another hash of the same password.
     rig.home.add_contact("ACME", "C-9", "new@x.example");
     rig.change(&format!(
         "UPDATE contact SET password_hash = (SELECT password_hash FROM contact WHERE email_key = 'new@x.example')

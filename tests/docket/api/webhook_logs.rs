@@ -322,7 +322,7 @@ async fn name_of_no_webhook_is_refused_with_the_nearest_name() {
     let rig = dying().await;
     save(&rig.ada().await, &captioned("x")).await;
     all_dead(&rig, 1).await;
-    // The webhook of before is not declared any more.
+    // The earlier webhook is not declared any more.
     rig.change("UPDATE delivery_history SET webhook = 'default/gone/C-1', webhook_name = 'default/gone'");
     let alex = rig.alex().await;
     assert_eq!(search(&alex, "?webhook=default/gone").await.len(), 1);

@@ -252,7 +252,7 @@ async fn two_requests_in_one_go_get_two_answers_in_order() {
 async fn a_refused_body_is_not_taken_for_the_next_request() {
     let rig = Rig::start().await;
     let smuggled = "GET /swagger HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    // 401 before the body is read: what follows is the body still.
+    // The server responds 401 before it reads the body, so the next bytes are still the body.
     let message = format!(
         "POST /Orders/Save HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{smuggled}GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
         smuggled.len()

@@ -101,7 +101,7 @@ async fn retries_come_after_60_120_240_and_480_seconds_and_not_a_moment_earlier(
     let _turn = together().await;
     let (failing, witness, home) = failing_and_witness().await;
     let mut clock = StillClock::new();
-    // Nothing of the contract's times is set here.
+    // The delays of the contract are not changed here.
     let server = Server::start(&home, clock.options("--allow-egress 127.0.0.1/32")).await;
     let client = server.sign_in(&api_key('a'), USER).await;
     export(&client).await;
@@ -147,7 +147,7 @@ async fn a_retry_that_is_due_long_after_a_restart_is_not_forgotten() {
     server.kill();
 
     let _server = Server::start(&home, clock.options(flags)).await;
-    // Some sweeps, which see that the database is as it was.
+    // Meanwhile some sweeps see that the database has not changed.
     remains("it is not due", Duration::from_secs(1), async || failing.count() == 1).await;
     clock.set(due_ms);
     eventually("the retry is made", SOON, async || failing.count() == 2).await;

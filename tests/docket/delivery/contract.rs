@@ -130,7 +130,7 @@ async fn a_photocopy_order_says_whether_it_is_finalized_and_an_update_is_an_even
     let id = &created["webOrderId"];
     let update = json!({"orderType": "PhotoCopy", "webOrderId": id, "clientMatterNumber": "4410"});
     assert_eq!(client.post("/Orders/Save", &update).await.json()["changed"], true);
-    // Saving the same again changes nothing, and publishes no event.
+    // A save of the same order changes nothing, and publishes no event.
     assert_eq!(client.post("/Orders/Save", &update).await.json()["changed"], false);
     all_end(&home, 2).await;
     let mut got: Vec<_> =

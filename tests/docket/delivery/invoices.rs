@@ -152,7 +152,7 @@ async fn kills_in_the_middle_of_two_hundred_invoices_lose_and_repeat_none() {
     let mut cut = 0;
     for round in 0..40 {
         insert_many(&database, round * 5..round * 5 + 5);
-        // The scan begins with the program: the ends come from before it to after it.
+        // The scan begins when the program starts, so the processes end before, during and after a scan.
         let server = Server::spawn(&home, &Options::flags(FLAGS));
         tokio::time::sleep(Duration::from_millis(4 + round as u64)).await;
         match round % 4 {
@@ -201,7 +201,7 @@ async fn a_row_of_a_slow_transaction_arrives_whatever_its_number_and_time() {
     remains("it is not detected", Duration::from_secs(2), async || hook.count() == 1).await;
     database.change("COMMIT");
     arrives(&hook, "4").await;
-    // This invoice is older than all that were found.
+    // This invoice is older than all invoices that were found.
     let sql = "INSERT INTO court_invoice (invoice_number, work_order, created_at_ms) VALUES ('0', 'PC1', ";
     database.change(&format!("{sql} {} - 29 * CAST(86400000 AS BIGINT))", stores::now_ms()));
     arrives(&hook, "0").await;

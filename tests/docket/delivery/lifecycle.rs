@@ -89,7 +89,7 @@ async fn a_deleted_webhooks_deliveries_end_after_the_grace_without_a_post() {
     );
     let log = std::fs::read_to_string(home.log("err")).expect("a log");
     assert_eq!(log.matches("end as WebhookGone").count(), 1, "one line for the webhook: {log}");
-    // Declared again, it gets what is resent; ended deliveries stay as they are.
+    // A webhook that is declared again gets resends; ended deliveries stay as they are.
     reload(&home, || webhook.write(&home)).await;
     remains("no POST", Duration::from_secs(1), async || hook.count() == posts).await;
     let resend = ["deliveries", "resend", "--tenant", "ACME", "--webhook", "default/orders", "--yes"];
@@ -171,7 +171,7 @@ async fn a_webhook_broken_by_an_edit_stays_as_it_was() {
     let hook = Receiver::start().await;
     let webhook = Webhook::new("orders", hook.url("/"));
     let (home, _server, client) = failed_once(&webhook, &hook).await;
-    // Its Secret is gone.
+    // The Secret of the webhook is gone.
     let without =
         tenant_yaml("acme", 'a').replace("metadata: {name: acme-signing}", "metadata: {name: other}");
     reload(&home, || home.write("all.yaml", &(without + &ca_yaml()))).await;

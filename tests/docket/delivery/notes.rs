@@ -66,13 +66,13 @@ async fn a_milestone_is_a_second_event_with_the_previous_one() {
     let photo = photo_copy(&client).await;
     let by_facility = format!("{photo}-F00213");
     let steps = [
-        // A stop by its line item; no milestone before it.
+        // A stop, named by its line item, with no milestone before this one.
         (&photo, json!({"facilityLineItem": 1, "milestoneCode": 200})),
         // The stop of the line before, by its facility.
         (&by_facility, json!({"milestoneCode": 210})),
         // Another stop has not reached this milestone.
         (&photo, json!({"facilityLineItem": 2, "milestoneCode": 110})),
-        // Both: the stop that is supplied decides.
+        // Both a facility and a line item: the line item decides.
         (&by_facility, json!({"facilityLineItem": 1, "milestoneCode": 320})),
         // A note on the whole work order.
         (&photo, json!({"milestoneCode": 410})),

@@ -35,7 +35,7 @@ async fn a_resend_is_a_new_delivery_of_the_same_event_and_goes_out_at_once() {
     let posts = hook.posts();
     assert_eq!((posts[0].event(), &posts[0].body), (posts[1].event(), &posts[1].body));
     assert_eq!((posts[0].delivery(), posts[1].delivery()), (first.id.clone(), second.id.clone()));
-    // The original stays what it was.
+    // The original delivery does not change.
     assert_eq!(deliveries(&home).iter().find(|row| row.id == first.id).map(|row| row.attempts), Some(1));
 }
 
@@ -68,7 +68,7 @@ async fn a_dead_letter_can_be_resent_and_has_five_attempts_again() {
     let rows = all_end(&home, 2).await;
     assert!(rows.iter().all(|row| (row.status.as_str(), row.attempts) == ("DeadLetter", 5)), "{rows:?}");
     assert_eq!(hook.count(), 10);
-    // A resend of a resend names the one it repeats.
+    // A resend of a resend names the delivery that it repeats.
     let second = rows.iter().find(|row| row.id != first.id).expect("another row").clone();
     hook.script(|_| Response::Status(200));
     assert!(resend(&home, &second.id).0);

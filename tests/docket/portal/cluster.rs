@@ -138,7 +138,7 @@ async fn administrator_declares_webhooks_as_objects_that_the_policy_holds_to_the
     let detail = browser.get(&page).await;
     assert!(detail.text().contains("Make a new secret") && !detail.text().contains(&first), "{detail:?}");
 
-    // Rotated with overlap, and one that was dropped is not the next one again.
+    // The secret is rotated with overlap. A next secret that was dropped does not become the next secret again.
     let next = shown(&send(&browser, &page, &format!("{page}/rotate"), &[]).await);
     assert_eq!((secret("secret"), secret("next")), (Some(first), Some(next.clone())));
     let stale = browser.get(&page).await;
@@ -149,7 +149,7 @@ async fn administrator_declares_webhooks_as_objects_that_the_policy_holds_to_the
     let another = shown(&send(&browser, &page, &format!("{page}/rotate"), &[]).await);
     assert!(another != dropped && another != next);
 
-    // A form of before a change changes nothing; the operator's writes of the status are no change.
+    // A form from before a change changes nothing. The operator's writes of the status do not count as a change.
     let (csrf, version) = (hidden(&stale, "csrf"), hidden(&stale, "version"));
     let again = [("csrf", csrf.as_str()), ("version", version.as_str())];
     assert_eq!(browser.post(&format!("{page}/remove"), &again).await.status, 409);
@@ -230,7 +230,7 @@ async fn webhook_is_added_though_the_answer_was_lost(gate: &Gate, browser: &Brow
     assert!(silent.status == 503 && silent.text().contains("the change may have been made"), "{silent:?}");
     gate.allow_all();
     eventually("it was made", SOON, async || count().await == 1).await;
-    // Sent again, the form finds what it added, and shows the secret, which no one has seen.
+    // The form is sent again: the portal finds the webhook that the form added, and shows its secret, which no user has seen.
     let again = browser.post(new, &fields).await;
     assert!(again.status == 200 && !shown(&again).is_empty(), "{again:?}");
     assert_eq!(count().await, 1);

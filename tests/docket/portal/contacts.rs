@@ -59,7 +59,7 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
         overview.text().contains(": 0 succeeded, 4 failed and tried again, 1 lost"),
         "the charts, too: {overview:?}"
     );
-    // Its words are those of the form: no YAML, no object, no setting of the platform.
+    // The messages use the words of the form: no YAML, no object, no setting of the platform.
     let page = browser.get("/portal/webhooks/default/one").await;
     assert!(page.status == 200 && page.text().contains("ask its administrators to change it"), "{page:?}");
     for word in [
@@ -122,7 +122,7 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
         assert_eq!(refused.status, 409, "{name}: {refused:?}");
     }
 
-    // A delivery is signed by the webhook of its own customer, not by one that has its name now.
+    // A delivery is signed by the webhook of its own customer, not by another webhook that has the name now.
     let signed = |page: Reply| page.text().contains("x-service-signature");
     let opened = async || administrator.get(&format!("/portal/logs/{own}")).await;
     assert!(signed(opened().await));

@@ -142,7 +142,7 @@ async fn administrator_finds_out_why_a_delivery_failed_and_resends_it() {
         page.text().contains("Resent. This is the new delivery") && page.text().contains(">a resend</span>"),
         "{page:?}"
     );
-    // The original knows what became of it, and nothing is left to be done.
+    // The page of the original delivery shows what became of it, and offers no action.
     let original = browser.get(&format!("/portal/logs/{id}")).await;
     let text = original.text();
     assert!(text.contains(&format!("<a href=\"{new}\">")) && text.contains("✓"), "{text}");
@@ -263,7 +263,7 @@ async fn log_takes_every_filter_of_the_api_and_continues_at_a_cursor() {
     for said in ["<title>Error: ", "#field-result\">Result: ", "#field-from\">From: ", "<li>x: "] {
         assert!(wrong.text().contains(said), "{said}: {wrong:?}");
     }
-    // What was typed is still there, and nothing claims that there was no match.
+    // The form still has the text that the user typed, and nothing claims that there was no match.
     assert!(
         wrong.text().contains("value=\"soon\"") && wrong.text().contains("Webhook Logs</h1>"),
         "{wrong:?}"

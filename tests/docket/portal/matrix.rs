@@ -85,7 +85,7 @@ const ROUTES: &[(&str, &str, Needs, u16)] = &[
     // The tenant has no colour and no logo.
     ("GET", "/portal/brand.css", Nothing, 404),
     ("GET", "/portal/logo", Nothing, 404),
-    // The last, since it ends the session.
+    // This route comes last, because it ends the session.
     ("POST", "/portal/sign-out-everywhere", Manager, 303),
 ];
 

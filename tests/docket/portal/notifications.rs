@@ -26,7 +26,7 @@ async fn user_subscribes_confirms_gets_a_message_chooses_other_states_and_ends_i
     is_protected(&page);
     assert!(page.text().contains("You have no notification"), "{page:?}");
 
-    // What is wrong is beside its field, and what was typed stays.
+    // A message is beside the field that is wrong, and the text that the user typed stays.
     let wrong = send(&browser, PAGE, PAGE, &[("webhook", "default/one"), ("email", "alex <b>")]).await;
     assert_eq!(wrong.status, 400, "{wrong:?}");
     for part in [
@@ -133,7 +133,7 @@ async fn contact_subscribes_with_its_own_address_and_ends_no_other_users_subscri
     let page = browser.get(PAGE).await;
     assert!(page.text().contains(&format!("value=\"{ADA}\"")), "{page:?}");
     assert!(!page.text().contains("alex@acme.example"), "{page:?}");
-    // Written in another way, it is still the address of the back office.
+    // The address of the back office counts in every spelling.
     let own = [("Lost", "yes"), ("Failing", "yes"), ("email", " Ada@One.example")];
     let added = send(&browser, PAGE, PAGE, &own).await;
     assert_eq!(&*added.headers["location"], "/portal/notifications?done=email-added", "{added:?}");

@@ -51,7 +51,7 @@ async fn contact_has_the_right_from_the_moment_that_it_is_given_until_it_is_take
     let said = changed(&alex, "contact", "11", "revoke").await;
     assert_eq!(said, "Ada One may not manage webhooks any more.");
     assert_eq!(ada.get("/portal").await.status, 403);
-    // A link that was made up says nothing that is not so.
+    // The page shows no message that is not true, even if a link asks for it.
     for (done, is_so) in
         [("grant", false), ("revoke", true), ("deactivate", false), ("activate", true), ("sign-out", false)]
     {
@@ -121,7 +121,7 @@ async fn administrator_keeps_the_own_right_until_another_one_takes_it() {
         changed(&mo, "employee", "52", "revoke").await,
         "Alex Admin is not an administrator any more."
     );
-    // A form from before finds the right taken.
+    // The form from before the change is refused, because the user's right is gone.
     let form = [("csrf", &*csrf), ("kind", "employee"), ("code", "51"), ("change", "revoke")];
     assert_eq!(alex.post(PEOPLE, &form).await.status, 403);
     assert_eq!(alex.get(PEOPLE).await.status, 403);

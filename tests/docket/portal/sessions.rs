@@ -29,7 +29,7 @@ async fn session_is_the_apis_token_in_a_cookie_that_only_pages_get() {
     assert_eq!((reply.status, &*reply.headers["location"]), (303, "/portal/logs?status=Failed"), "{reply:?}");
     let cookie = &reply.headers["set-cookie"];
     let (pair, attributes) = cookie.split_once("; ").expect("attributes");
-    // Longer than the token is valid, so that a page can say that the session has ended.
+    // The cookie lasts longer than the token, so that a page can say that the session has ended.
     assert_eq!(attributes, cookie_attributes(43_200));
     let token = pair.strip_prefix(&session_cookie("")).expect("the name of the cookie");
     // The API takes the token as a Bearer token, never as a cookie.
@@ -53,7 +53,7 @@ async fn cookie_of_docket_serve_is_for_https_and_for_this_host_only() {
     stage.command(&add, "a-password-for-tests\n").expect("an employee");
     let portal = stage.serve("portal").await;
     let mut browser = Browser::new(&portal, "acme");
-    // What a client says of the way it came changes nothing.
+    // Headers in which a client claims TLS change nothing.
     let headers = [("origin", &*browser.origin()), ("x-forwarded-proto", "http")];
     let fields = [("kind", "employee"), ("userId", "boss"), ("password", PASSWORD)];
     let reply = browser.post_from(&headers, "/portal/sign-in", &fields).await;
@@ -157,7 +157,7 @@ async fn form_that_another_page_sends_is_refused() {
         &[],
         &[("origin", "null")],
         &[("origin", "https://evil.example")],
-        // A tenant of the same base domain is same-site to a browser.
+        // To a browser, a tenant of the same base domain is the same site.
         &[("origin", &neighbour), ("sec-fetch-site", "same-site")],
         &[("sec-fetch-site", "cross-site")],
         &[("origin", &own), ("sec-fetch-site", "same-site")],
@@ -171,7 +171,7 @@ async fn form_that_another_page_sends_is_refused() {
             assert!(reply.text().contains(refused));
         }
     }
-    // A page of our own without the token, and with that of another session.
+    // Forms without a token, with a wrong token, and with the token of another session.
     let other = Browser::signed_in(&rig.server, "bolt", ALEX).await;
     let others = hidden(&other.get("/portal/logs").await, "csrf");
     for fields in
@@ -226,7 +226,7 @@ async fn sign_out_ends_each_token_of_the_session_and_no_other_session() {
     let csrf = hidden(&page, "csrf");
     let renewed = at(page.headers["set-cookie"].split(';').next().expect("a pair").to_owned());
     assert_eq!(renewed.get("/portal").await.status, 200);
-    // The browser that was left alone has a token that has expired.
+    // The browser that was idle has a token that has expired.
     let expired = of(3_700, 4_000);
     let reply = expired.post("/portal/sign-out", &[("csrf", &*csrf)]).await;
     assert_eq!((reply.status, &*reply.headers["location"]), (303, "/portal/sign-in"), "{reply:?}");
@@ -289,13 +289,13 @@ async fn session_is_renewed_by_pages_that_its_user_opens_for_at_most_twelve_hour
         let page = of(issued, session).get("/portal/sign-in").await;
         assert!(!page.text().contains("signed in already"), "{what}: {page:?}");
     }
-    // Neither an update of a live page nor a form renews it.
+    // Neither an update of a live page nor a form renews the token.
     let mut browser = of(1_900, Some(1_900));
     let live = browser.send("GET", "/portal", &[("x-live", "yes")], "").await;
     assert_eq!((live.status, live.headers.get("set-cookie")), (200, None));
     let form = browser.post("/portal/sign-out", &[]).await;
     assert_eq!((form.status, form.headers.get("set-cookie")), (403, None));
-    // A form of before is accepted afterwards.
+    // A form from before the renewal is accepted afterwards.
     let page = browser.get("/portal").await;
     let (csrf, cookie) = (hidden(&page, "csrf"), &page.headers["set-cookie"]);
     assert!(cookie.ends_with(&format!("; {}", cookie_attributes(43_200))), "{cookie}");

@@ -50,7 +50,7 @@ async fn dead_letters_are_set_aside_one_by_one_or_all_and_back() {
         assert_eq!(list.matches("href=\"/portal/logs/").count(), count, "{which}: {list}");
     }
 
-    // All of a choice. What is set aside already is no part of it.
+    // The choice has all dead letters, except those that are set aside already.
     let choice = "/portal/resends?webhook=default%2Forders&event=order.created";
     let shown = text(choice).await;
     for part in ["2 of 2 lost deliveries", "Set aside 2</button>", "Undo set aside of 1</button>"] {

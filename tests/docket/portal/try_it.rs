@@ -65,7 +65,7 @@ async fn test_event_arrives_signed_and_marked_and_its_page_shows_how_it_went() {
     })
     .await;
 
-    // A resend of a test is one as well; an order is none.
+    // A resend of a test is a test as well; a delivery of an order is not.
     let client = server.sign_in(&api_key('a'), ADA).await;
     let csrf = hidden(&shown, "csrf");
     let resent = browser.post("/portal/logs/resend", &[("csrf", &csrf), ("deliveryId", &id)]).await;
@@ -164,7 +164,7 @@ async fn a_check_of_signatures_is_bounded() {
     ];
     let reply = browser.post("/portal/verify", &fields).await;
     assert!(reply.text().contains("more than 8 signatures"), "{reply:?}");
-    // One at a time; the others wait, and get a 503 if that takes long.
+    // One check runs at a time. The others wait, and get a 503 if that takes long.
     let body = "x".repeat(60_000);
     let fields =
         [("csrf", csrf.as_str()), ("webhook", "default/orders"), ("body", &body), ("signature", "00")];
@@ -267,7 +267,7 @@ async fn body_is_compared_with_the_event_that_the_user_may_see() {
     let reads = || database.rows(read, &[&id])[0].get::<i64>(0);
     eventually("one read is recorded", SOON, async || reads() == 1).await;
 
-    // Whatever another customer has, the answer is that for an event which does not exist.
+    // For an event of another customer, the response is the same as for an event that does not exist.
     database.change("UPDATE contact SET manages_webhooks = TRUE");
     const NONE: &str = "Docket has no event with this webhook-id";
     for (user, webhook, id) in [

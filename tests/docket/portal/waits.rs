@@ -69,7 +69,7 @@ async fn delivery_that_is_due_says_what_it_waits_for() {
         assert!(done && text.contains(said), "{text}");
     }
 
-    // No byte came, so that there is no time of the first one.
+    // No byte came, so the first byte has no time.
     let failed = alex.get("/WebhookLogs/Search?failureClass=TimeoutFirstByte&pageSize=1").await.json();
     let id = failed["items"][0]["deliveryId"].as_str().expect("one that failed").to_owned();
     assert!(failed["items"][0]["waitsFor"].is_null(), "it is due in an hour: {failed}");

@@ -107,7 +107,7 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
     assert_eq!(save().await.status, 200);
     eventually("its delivery is verified", SOON, async || verified(&home) == 2).await;
 
-    // Another secret, without a gap.
+    // The webhook gets another secret, without a gap.
     let next = shown(&send(&browser, &page, &format!("{page}/rotate"), &[]).await);
     assert_ne!(next, first);
     let stale = browser.get(&page).await;
@@ -118,7 +118,7 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
     assert_eq!(save().await.status, 200);
     eventually("the next one signs", SOON, async || verified(&home) == 6).await;
 
-    // A form of before the change changes nothing.
+    // A form from before the change changes nothing.
     let (csrf, version) = (hidden(&stale, "csrf"), hidden(&stale, "version"));
     let again = [("csrf", csrf.as_str()), ("version", version.as_str())];
     assert_eq!(browser.post(&format!("{page}/remove"), &again).await.status, 409);

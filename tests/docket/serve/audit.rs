@@ -77,7 +77,7 @@ async fn each_thing_done_is_one_entry_with_who_did_it_and_from_where() {
         database.query(sql, &[]).await.expect("a statement").iter().map(|row| row.get(0)).collect();
     let read = alex.get(&format!("/WebhookLogs/Get?deliveryId={}", ids[0])).await;
     assert_eq!(read.status, 200, "{read:?}");
-    // Twice under one key: one entry.
+    // Two requests under one key are one entry.
     let body = json!({"deliveryId": ids[0]}).to_string();
     for _ in 0..2 {
         let resent = alex.try_post("/WebhookLogs/Resend", &body, &[("idempotency-key", "k1")]).await;
@@ -206,7 +206,7 @@ async fn flood_of_refused_sign_ins_makes_few_entries() {
     api.terminate().await;
     let (rows, lines) = (rows(&stage).await, lines(&stage));
     let refused: Vec<&Value> = rows.values().filter(|row| row["event"] == "SignInRefused").collect();
-    // One window, or two on a slow machine.
+    // The sign-ins are in one window, or in two on a slow machine.
     assert!((21..=63).contains(&refused.len()), "{} entries", refused.len());
     assert_eq!(refused.iter().filter_map(|row| row["count"].as_i64()).sum::<i64>(), GUESSES);
     assert_eq!(lines.len(), refused.len());

@@ -104,7 +104,7 @@ async fn both(stage: &Stage) -> (Server, Server) {
     let worker = stage.spawn("worker", &format!("{NO_SWEEP} --log info,docket=debug"));
     let api = stage.spawn("api", NO_SWEEP);
     let (api, worker) = tokio::join!(api.ready(&stage.home), worker.ready(&stage.home));
-    // The first sweep, and the one of an empty Redis, are over.
+    // The first sweep has ended, and the sweep after Redis was emptied too.
     eventually("the index is complete", SOON, async || !built(stage).is_empty()).await;
     (api, worker)
 }

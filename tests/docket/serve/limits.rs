@@ -32,7 +32,7 @@ async fn share_a_limit(one: &Client, other: &Client) -> bool {
     let time = Duration::from_secs(2);
     let ((first, _), (second, _)) = tokio::join!(flood(one, time), flood(other, time));
     let taken = (first + second) as f64;
-    // Two seconds, and the burst that may have been left.
+    // The limit allows two seconds of requests, and the burst that may have been left.
     let (least, most) = (RATE * 2.0 * 0.4, RATE * 3.0 + 4.0);
     println!("{first} and {second} of {least} to {most}");
     (least..=most).contains(&taken) && first.min(second) > 0
@@ -85,7 +85,7 @@ async fn requests_above_the_connections_of_a_tenant_are_refused_and_counted() {
     let api = stage.spawn("api", &format!("--tenant-limits {}", file.display())).ready(&stage.home).await;
     let client = sign_in(&api).await;
     save(&client).await;
-    // Longer than three seconds together, and each too short for a database that counts as away.
+    // The writes take longer than three seconds together, and each takes too short a time for a database that counts as away.
     let slow = "INSERT INTO work_order (number, customer_code, work_order_type, created_at_ms) \
                 VALUES ('CT1', 'C-1', 'Court', 1); \
                 CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1.6); RETURN NEW; END'; \

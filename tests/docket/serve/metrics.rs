@@ -76,7 +76,7 @@ async fn each_task_says_when_it_last_visited_all_tenants() {
         assert!(value(&worker, &visits("failed")).await.is_some(), "{task}");
         assert_eq!(value(&api, &visits("ok")).await, None, "{task}: the API does not run it");
     }
-    // Its first round is after a minute.
+    // The first round of retention is after a minute.
     let retention = "docket_upkeep_tenants_total{task=\"retention\",result=\"ok\"}";
     assert!(value(&worker, retention).await.is_some());
 }

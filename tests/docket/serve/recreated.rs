@@ -84,7 +84,7 @@ async fn a_recreated_webhook_takes_over_what_is_queued_and_its_dead_letters() {
     })
     .await;
 
-    // For another customer it is another webhook.
+    // The same name for another customer is another webhook.
     place.serve(tenant(&stage, "uid-a", Some(("w2", "C-2"))));
     let id = {
         let client = postgres::client(&stage.database).await;
@@ -109,7 +109,7 @@ async fn a_recreated_webhook_takes_over_what_is_queued_and_its_dead_letters() {
     assert!(done, "{text}");
     stage.received(posts + 2).await;
 
-    // The same Webhook in another cluster, where the tenant has another uid as well.
+    // The same Webhook comes to another cluster, where the tenant has another uid as well.
     age(&stage, "UPDATE delivery_history SET webhook = 'w0', resend_of = NULL, status = 'DeadLetter', created_at_ms = 1").await;
     place.delete("uid-a");
     place.serve(tenant(&stage, "uid-b", Some(("w4", "C-1"))));

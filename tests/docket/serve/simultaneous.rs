@@ -141,7 +141,7 @@ async fn a_save_that_fails_in_a_group_costs_no_other_its_order() {
         let replies = hold_back(&stage, (&process, &client), count, both).await;
         let good: BTreeSet<String> = replies[..5].iter().chain(&replies[16..17]).map(web_order_id).collect();
         assert_eq!(good.len(), 6);
-        // The customer of the second one may be there when it is tried again.
+        // The customer of the second order may exist when the save is tried again.
         assert_eq!([5, 6, 7].map(|place| replies[place].status), [500, 503, 500]);
         let mut saved = good;
         for twins in [&replies[8..12], &replies[12..16]] {
@@ -201,7 +201,7 @@ async fn notes_at_once_are_numbered_and_each_milestone_follows_the_one_before() 
     };
     let notes = at_once(&client, "/Notes/Add", (1..=AT_ONCE).map(note).collect());
     let replies = api.meeting(AT_ONCE, notes).await;
-    // The milestones in the order of their line items.
+    // The milestones are in the order of their line items.
     let mut lines: Vec<(i64, i64)> = Vec::new();
     for (code, reply) in (9001..).zip(&replies) {
         assert_eq!(reply.status, 200, "{reply:?}");
@@ -259,7 +259,7 @@ async fn resends_of_a_dead_letter_at_once_over_two_processes_are_one_delivery() 
         }
         assert_eq!(number(&stage, "SELECT count(*) FROM delivery").await, 1 + round);
         let worker = stage.serve("worker").await;
-        // Five attempts of each.
+        // Each delivery has five attempts.
         eventually("it is a dead letter", SOON, async || number(&stage, dead).await == 1 + round).await;
         worker.kill();
     }

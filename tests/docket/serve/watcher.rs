@@ -79,7 +79,7 @@ fn invoice(number: u32) -> String {
 async fn idle_database_is_left_alone_and_its_invoices_are_found() {
     let watched = Watched::new().await;
     watched.rests(3.0).await;
-    // A program that connects, writes and disconnects.
+    // The script is a program that connects, writes and disconnects.
     watched.program().await.batch_execute(&invoice(1)).await.expect("an invoice");
     watched.stage.received(1).await;
     watched.rests(2.0).await;
@@ -93,7 +93,7 @@ async fn idle_database_is_left_alone_and_its_invoices_are_found() {
     watched.stage.received(2).await;
     drop(program);
     watched.rests(2.0).await;
-    // Statistics that are lost in the moment of the write.
+    // The statistics are lost at the moment of the write.
     for (number, reset) in [(3, "SELECT pg_stat_reset()"), (4, "SELECT pg_stat_reset_shared('bgwriter')")] {
         let program = watched.program().await;
         program.batch_execute(&invoice(number)).await.expect("an invoice");

@@ -89,7 +89,7 @@ fn the_quoted_promises_are_those_of_the_documents() {
     for promise in &promised {
         assert!(readme.contains(promise), "README.md does not say: {promise}");
     }
-    // The list at its beginning has nothing but promises, and a definition for one of them.
+    // The list at the beginning of the page has only promises, and a definition for one promise.
     let (list, _) = readme.split_once(&format!("[Tests prove]{}", link(of_readme))).expect("a link below it");
     let (_, list) = list.split_once("* **").expect("a list");
     let rest = promised.iter().fold(list.to_owned(), |list, promise| list.replace(promise, ""));

@@ -129,7 +129,7 @@ impl Canaries {
             format!("9{number:04}-7{:03}", number % 1000),
             format!("{}", 7000 + number % 1000),
         ];
-        // In the US, which an address without country is in, it has a form that the schema can't say.
+        // An address without a country is in the US, where a postal code has a form that the schema can't say.
         let candidates = if field == "postalCode" { &candidates[4..] } else { &candidates[..] };
         let fits = |text: &String| text.len() as u64 <= most && pattern.is_match(text);
         let value = candidates.iter().find(|text| fits(text))?.clone();
@@ -319,7 +319,7 @@ impl Watched {
         self.command(&[&contact[..], &at].concat(), &line);
         let employee = ["employee", "add", "--user", "zq.bob", "--name", "ZqBob ZqOther", "--administrator"];
         self.command(&[&employee[..], &at].concat(), &line);
-        // Again, and with a password that is none: what is said holds neither.
+        // The contact exists already, and the new password of the employee is not valid: no message contains the input.
         for (arguments, input) in [(&contact[..], &line[..]), (&employee[..], "Zq1\n")] {
             let (done, text) = self.home.command(&[arguments, &at].concat(), input);
             assert!(!done, "{text}");
@@ -554,7 +554,7 @@ impl Watched {
         .await;
         self.home
             .write("wrong.yaml", &format!("kind: Secret\nstringData: {{secret: {secret}\n  {secret}: ]"));
-        // The problems of before name their objects, and this one does not.
+        // The earlier problems name their objects, and this problem does not.
         eventually("that it is not YAML is reported", Duration::from_secs(10), async || {
             self.log().contains("wrong.yaml, document 1: ")
         })
@@ -703,7 +703,7 @@ fn a_value_is_found_where_it_is() {
     for text in ["is 7001.", "is 7001", "\"7001\"", "{7001}", "SSN=7001: no"] {
         assert_eq!(canaries.found_in(text, &[]), ["ssnLast4 (7001)"], "{text}");
     }
-    // Parts of other numbers.
+    // The digits are parts of other numbers.
     for text in ["duration_ms=0.7001", "id=a7001b", "127.0.0.1:7001", "07:70:01", "70010"] {
         assert!(canaries.found_in(text, &[]).is_empty(), "{text}");
     }

@@ -45,7 +45,7 @@ impl Place {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts");
-        // What refuses its arguments does not read its input.
+        // A program that refuses its arguments does not read its input.
         let _ = child.stdin.take().expect("piped").write_all(body);
         let output = child.wait_with_output().expect("it ends");
         let text = String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8");

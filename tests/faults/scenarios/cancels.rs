@@ -80,7 +80,7 @@ async fn save_and_leave(client: &Client, body: &str, after: Duration) {
          content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     );
     let Ok(mut stream) = TcpStream::connect(api).await else { return };
-    // The process may close the connection; then the client has left as well.
+    // This may fail, because the process may close the connection first.
     let _ = stream.write_all(request.as_bytes()).await;
     tokio::time::sleep(after).await;
 }

@@ -76,7 +76,7 @@ fn each_value_has_a_comment() {
     assert!(found.is_empty(), "without a comment in values.yaml: {found:?}");
 }
 
-/// With the keys in order: whether serde_json keeps them as they come depends on what else is built.
+/// Sorts the keys of a value. Whether serde_json keeps their order depends on the other crates of the build.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(object) => {

@@ -272,7 +272,7 @@ async fn opening_at_a_receiver_far_away_is_not_given_up() {
     settle().await;
     second.give_back(true);
     assert_eq!(pool.connections().idle, 2);
-    // Its distance is known from the connection, although nothing else is left of the receiver.
+    // The pool knows the distance to the receiver from the connection, although it knows nothing else of the receiver any more.
     let _third = connected(attempt(&pool, &target, &openings).await);
     assert_eq!(pool.lock().change(&target, |busy, _| busy.long(STARVING)), far * FAR);
 }

@@ -84,7 +84,7 @@ fn step(tone: Option<Tone>, what: &Markup, when: Option<Timestamp>) -> Markup {
 
 /// What happened before there was an event.
 fn beginning(chain: &Chain) -> Markup {
-    // What the page is about does not lead to the same page.
+    // The subject of the page has no link, because the link would lead to the same page.
     let named = |kind: TraceKind, id: &str| {
         let is_own = kind == chain.kind && id == chain.id;
         html! { @if is_own { (id) } @else { a href=(trace_link(kind, id)) { (id) } } }

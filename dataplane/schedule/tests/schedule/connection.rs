@@ -55,7 +55,7 @@ async fn a_user_who_may_not_look_at_the_settings_is_a_warning() {
 #[tokio::test]
 async fn a_connection_that_fails_is_reported_without_the_password() {
     let server = RedisServer::start_with_password("right", &[]);
-    // Whether a process that starts waits for it, or ends because someone has to change a setting.
+    // For each URL: whether a process that starts waits for Redis, or ends because someone has to change a setting.
     for (url, may_come) in [
         (format!("redis://:hunter2@127.0.0.1:{}", server.port), Some(false)),
         (format!("redis://127.0.0.1:{}", server.port), Some(false)),
@@ -105,7 +105,7 @@ async fn calls_to_a_redis_that_hangs_end_and_it_is_found_again() {
     put(&rig.schedule, (0..100).map(|n| hint("a", "w", n))).await;
     rig.server.freeze();
     for _ in 0..3 {
-        // Many at once, so that one waiting for another would show.
+        // Twenty claims run at once: if one of them waited for another, that would show.
         let begun = Instant::now();
         let claims = (0..20).map(|_| rig.schedule.claim(room(1), Duration::from_secs(60)));
         let (first, rest) = futures(claims).await;

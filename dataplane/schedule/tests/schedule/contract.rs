@@ -217,7 +217,7 @@ pub(crate) async fn one_webhook_gets_no_more_than_its_share(rig: impl Rig) {
     let claims = claimed(&rig, 9).await;
     let slow = claims.iter().filter(|claim| &*claim.entry.webhook == "slow").count();
     assert_eq!((slow, claims.len()), (SHARES.per_webhook.start, 3));
-    // Its rest waits for a claim to end, and is no reason to wake up before.
+    // The other entries of `slow` wait for a claim to end, and are no reason to wake up before.
     assert_eq!(ids(&rig, 9).await, []);
     assert_ne!(next_due(&rig).await, Some(NOW));
     let ended = claims.iter().find(|claim| &*claim.entry.webhook == "slow").expect("claimed");
@@ -295,7 +295,7 @@ pub(crate) async fn a_hand_off_claims_what_there_is_room_for(rig: impl Rig) {
         hand_off(&rig, entries("a", "quick", 10..15), Room { slots: 3, slow: 0, without_claim: 0 }).await;
     assert_eq!(claims.len(), 3);
     assert!(claims.iter().all(|claim| claim.quick));
-    // The others wait for one lease.
+    // The two entries that got no slot wait for one lease.
     assert_eq!(ids(&rig, 99).await, []);
     let wait = next_due(&rig).await.expect("something waits");
     assert!(wait > LEASE - seconds(5) && wait <= LEASE, "{wait:?}");
@@ -331,7 +331,7 @@ pub(crate) async fn a_hand_off_does_not_overtake_a_backlog(rig: impl Rig) {
 }
 
 pub(crate) async fn a_hand_off_does_not_wait_for_what_has_just_become_due(rig: impl Rig) {
-    // Again if the machine was slower: Redis has a clock of its own.
+    // Redis has a clock of its own, so a slow machine gets more tries.
     for tenant in ["a", "b", "c", "d", "e"] {
         let begun = Instant::now();
         put(&rig, [hint(tenant, "w", 1, NOW)]).await;
@@ -372,7 +372,7 @@ pub(crate) async fn a_hand_off_leaves_a_known_entry_as_it_is(rig: impl Rig) {
 pub(crate) async fn a_hand_off_names_an_entry_twice_and_claims_it_once(rig: impl Rig) {
     let claims = hand_off(&rig, [entries("a", "w", 1..3), entries("a", "w", 1..3)].concat(), ANY).await;
     assert_eq!(claims.len(), 2);
-    // Nor does its end free two places.
+    // The end of a claim that is named twice does not free two places.
     let twice = Ended { claim: claims[0].clone(), again: None, held: None };
     rig.schedule().settle(vec![twice.clone(), twice]).await.expect("settles");
     assert_eq!(fill(&rig, "a", "w").await.len(), CHANGING.per_webhook.start - 1);
@@ -675,7 +675,7 @@ pub(crate) async fn a_tenant_without_a_claim_is_found_behind_many_with_one(rig: 
 pub(crate) async fn a_tenant_has_no_more_entries_than_its_limit(rig: impl Rig) {
     put(&rig, (0..8).map(|n| hint("flood", "w", n, NOW))).await;
     put(&rig, [hint("calm", "w", 9, NOW)]).await;
-    // Moving one is no addition.
+    // Moving an entry does not add an entry.
     put(&rig, [hint("flood", "w", 4, NOW)]).await;
     let claims = claimed(&rig, 9).await;
     assert_eq!(claims.len(), 6);
@@ -724,7 +724,7 @@ pub(crate) async fn a_tenant_at_its_limit_keeps_no_entry_for_later(rig: impl Rig
     for claim in &claims {
         settle(&rig, claim, Some(LEASE)).await;
     }
-    // The first one made room for the second.
+    // The first claim to end made room for the second.
     rig.advance(LEASE).await;
     assert_eq!(ids(&rig, 9).await.len(), 4);
     // What is due now is kept: the claims expire.

@@ -27,7 +27,7 @@ async fn an_emptied_redis_is_rebuilt() {
     let claims = claimed(&rig.schedule, 9).await;
     rig.server.cli(&["FLUSHALL"]);
     soon("word of the loss", rig.schedule.lost()).await;
-    // A claim of before is nothing to the new index.
+    // The new index knows no claim from before the loss.
     end(&rig.schedule, claims.clone()).await;
     rig.schedule.renew(&claims, Duration::from_secs(1)).await.expect("renews");
     put(&rig.schedule, [hint("a", "w", 1)]).await;
@@ -192,7 +192,7 @@ async fn an_older_dump_is_a_loss() {
     put(&rig.schedule, [hint("a", "w", 2)]).await;
     rig.schedule.rebuilt().await.expect("tells");
     assert!(!is_lost(&rig.schedule).await);
-    // The old entry is back, claimed as it was: its row decides. The new one can be had.
+    // The old entry is back, claimed as before: its row in the database decides. The new entry can be claimed.
     let claims = claimed(&rig.schedule, 9).await;
     assert_eq!(claims.len(), 1);
     assert!(claims[0].fence > old[0].fence, "no fence is given twice");
@@ -236,7 +236,7 @@ async fn a_new_primary_is_found_and_its_index_is_lost() {
     soon("word that it may not have everything", schedule.lost()).await;
     schedule.rebuilt().await.expect("tells");
     assert!(rig.servers[1].cli(&["ROLE"]).starts_with("master"));
-    // The old one comes back as a replica. A switch by hand, with both alive, ends the same way.
+    // The old primary comes back as a replica. A switch by hand, while both servers live, ends the same way.
     rig.servers[0].restart();
     docket_rig::redis::wait_for("the old one to follow", || {
         rig.servers[0].cli(&["INFO", "replication"]).contains("master_link_status:up")
@@ -244,7 +244,7 @@ async fn a_new_primary_is_found_and_its_index_is_lost() {
     let switched = || rig.sentinels[0].cli(&["SENTINEL", "FAILOVER", "main"]) == "OK";
     docket_rig::redis::wait_for("the Sentinels to be ready to switch", switched);
     docket_rig::redis::wait_for("the switch", || rig.servers[0].cli(&["ROLE"]).starts_with("master"));
-    // What the other one still took, before it heard of the switch, is lost, and known to be.
+    // Entries that the other server took before it heard of the switch are lost, and the schedule reports that.
     soon("word that it may not have everything", schedule.lost()).await;
     patiently("the first primary", || schedule.put(vec![hint("a", "w", 3)])).await;
     assert_eq!(rig.servers[0].cli(&["ZCARD", "{docket}:3:waiting"]), "3");

@@ -126,7 +126,7 @@ async fn a_tenant_of_5000_webhooks_does_not_delay_another() {
     let claims = claimed(&rig.schedule, 25).await;
     assert_eq!(claims.len(), 25);
     assert!(claims[..2].iter().any(|claim| &*claim.entry.tenant == "small"));
-    // 5,000 that fall due at once, beside one of another tenant that is due already.
+    // 5,000 entries become due at once, beside an entry of another tenant that is due already.
     let later = (10_000..15_000)
         .map(|n| Hint { wait: Duration::from_secs(100), ..hint("late", &format!("w{n}"), n) });
     put(&rig.schedule, later).await;
@@ -183,7 +183,7 @@ async fn a_call_for_many_entries_takes_few_commands() {
         [(1, [0.5, 0.5, 0.5, 0.7]), (16, [1.0, 1.5, 1.5, 2.5]), (COUNT, [2.0, 3.5, 4.0, 6.0])]
     {
         let rig = Rig::with(WIDE);
-        // Another process, so that the scripts are known.
+        // This process makes a claim first, so that Redis knows the scripts.
         put(&rig.schedule, [hint("z", "w", 9_999)]).await;
         let warm = claimed(&rig.schedule, 1).await;
         end(&rig.schedule, warm).await;
@@ -216,7 +216,7 @@ async fn what_a_dead_predecessor_held_is_found_and_released() {
     });
     let process = |name: &str| restarted(&url, name, WIDE);
     let (before, other) = (process("pod-1"), process("pod-2"));
-    // More than one look takes.
+    // These are more claims than one look takes.
     for tenant in ["a", "b"] {
         let claims =
             before.hand_off(entries(tenant, 0..600), room(600), LEASE).await.expect("hands off").claims;
@@ -244,7 +244,7 @@ async fn what_a_dead_predecessor_held_is_found_and_released() {
     }
     assert_eq!(count, 1_200);
     assert!(after.abandoned().await.expect("looks").is_empty(), "they are its own");
-    // The late end of the one before changes nothing.
+    // When the process of before ends late, nothing changes.
     assert_eq!(process("pod-1").abandoned().await.expect("looks").len(), 2);
 }
 

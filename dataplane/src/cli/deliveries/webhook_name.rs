@@ -37,7 +37,8 @@ fn known<'a>(served: &'a [WebhookConfig], webhooks: Webhooks<'a>) -> Vec<Known<'
     served.chain(held.filter(|one| !one.full_name.is_empty())).collect()
 }
 
-/// The `namespace/name` of the webhook with this name, `namespace/name`, display name, key or uid. `None`: none is declared.
+/// The `namespace/name` of the webhook that `name` stands for: a name, `namespace/name`, display name, key or uid. `None`: no
+/// such webhook is declared.
 pub(super) fn resolved(
     name: &str,
     served: &[WebhookConfig],

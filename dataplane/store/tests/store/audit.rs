@@ -232,7 +232,7 @@ async fn last_time_of_an_event_is_found_for_each_subject(rig: TenantDatabase) {
     assert_eq!(found(6).await, [a.clone(), b]);
     assert_eq!(found(7).await, std::slice::from_ref(&a));
     assert_eq!(found(8).await, []);
-    // Only the newest 5,000 entries are read: here the last three of before and these.
+    // Only the newest 5,000 entries are read: here 4,997 new ones, and the last three earlier ones.
     let many: Vec<AuditRecord> = (0..4_998_u32)
         .map(|number| {
             let [b, c, d, e] = number.to_be_bytes();

@@ -247,7 +247,7 @@ async fn few_deliveries_of_a_customer_or_a_kind_are_found_on_one_page(rig: Tenan
     for sql in [
         "INSERT INTO customer (code, name, created_at_ms) VALUES ('C-2', 'Two', 0)",
         "UPDATE event SET customer_code = 'C-2' WHERE code = 'note.created'",
-        // The schema demands it of a row with a key.
+        // The schema demands this column of a row with a key.
         "UPDATE delivery_history SET webhook_missing_since_ms = 0 WHERE failure_class = 'WebhookGone'",
         "UPDATE delivery_history SET webhook = CASE webhook WHEN 'rare' THEN 'a/rare/C-2' ELSE 'a/usual/C-1' END",
         "UPDATE delivery_queue SET webhook = 'a/rare/C-2'",

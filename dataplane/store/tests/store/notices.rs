@@ -172,7 +172,7 @@ async fn a_state_that_ended_in_silence_is_no_news(rig: TenantDatabase) {
     let (failing, lost) = (notice(1, Failing), notice(2, Lost));
     replace(&rig, None, &failing).await;
     replace(&rig, Some(&failing), &lost).await;
-    // Its dead letters were set aside.
+    // The dead letters of the webhook were set aside.
     replace(&rig, Some(&lost), &notice(0, Works)).await;
     assert_eq!(news(&rig).await, [(Failing, 1)]);
     replace(&rig, Some(&notice(0, Works)), &notice(3, Lost)).await;
@@ -304,7 +304,7 @@ async fn of_two_subscriptions_one_asks_for_an_address(rig: TenantDatabase) {
         (Claimed::AtLimit, Claimed::Yes) => (other, one),
         claimed => panic!("{claimed:?}"),
     };
-    // The message that could not be sent is tried again, and keeps the other one waiting.
+    // The message that could not be sent is tried again, and the other message waits for it.
     let first = recipients(&rig).await.into_iter().find(|found| found.subscription == first.subscription);
     assert_eq!(ask(&first.expect("it is there"), "3", T0 + 50).await, Claimed::Yes);
     let day_ms = subscriptions::ASK_AGAIN_MS;
@@ -316,7 +316,7 @@ async fn a_message_at_a_limit_is_held_back(rig: TenantDatabase) {
     people(&rig).await;
     let recipient = subscribed(&rig, "a").await;
     rig.write(async |t| subscriptions::hold(t, &recipient, T0 + 7).await).await;
-    // Another process has held it back already.
+    // Another process has held the message back already.
     rig.write(async |t| subscriptions::hold(t, &recipient, T0 + 9).await).await;
     let held = recipients(&rig).await.remove(0);
     assert_eq!((held.due_at_ms, held.failures), (T0 + 7, 0));

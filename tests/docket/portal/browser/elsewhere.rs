@@ -39,7 +39,7 @@ async fn other_sites_neither_frame_a_page_nor_send_a_form_of_the_session() {
     user.sees("Overview").await;
 
     let port = site().await;
-    // The second is the same site as the tenant's to a browser, which sends the cookie along.
+    // To a browser, the second address is the same site as the tenant's, so the browser sends the cookie along.
     for site in [format!("http://127.0.0.1:{port}/"), format!("http://evil.acme.localhost:{port}/")] {
         let page_with = async |html: &str| {
             browser.go(&site).await;
@@ -47,7 +47,7 @@ async fn other_sites_neither_frame_a_page_nor_send_a_form_of_the_session() {
                 .look(&format!("document.body.innerHTML = {}; document.forms[0]?.submit()", json!(html)))
                 .await;
         };
-        // Its own page it can frame.
+        // The other site can frame a page of its own.
         let pages = ["/portal/webhooks", "/portal/sign-in"].map(portal);
         for (url, is_shown) in [(&site, true), (&pages[0], false), (&pages[1], false)] {
             page_with(&format!("<iframe src='{url}'></iframe>")).await;

@@ -60,7 +60,7 @@ const SHORTEN: &str = "for (const [text, before] of shortened) text.data = befor
 /// Texts and controls that lie upon others.
 const OVERLAPS: &str = r#"(() => {
   const boxes = [];
-  // What is beyond the edge of a region that scrolls is not seen.
+  // A user does not see the content beyond the edge of a region that scrolls.
   const seen = ({ left, right, top, bottom }, node) => {
     for (let one = node; one; one = one.parentElement) {
       if (!["auto", "scroll", "hidden"].includes(getComputedStyle(one).overflowX)) continue;

@@ -186,7 +186,7 @@ async fn ends(user: &User<'_>, script: Script) {
 
 async fn reload_until(user: &User<'_>, text: &str) {
     let shows = format!("document.body.innerText.includes({})", Value::from(text));
-    // A browser does not load a page again for another part of it.
+    // A browser that goes to another part of the same page does not load the page again.
     let here = user.browser.look("location.href.split('#')[0]").await.expect("a page");
     eventually(&format!("{text:?} is seen"), SOON, async || {
         user.browser.go(here.as_str().expect("a URL")).await;

@@ -107,7 +107,7 @@ impl World {
             add_people(&home, code);
         }
         strange_administrator(&open(&home, "ACME"), words[0]);
-        // Another customer whose name has the name of the first in it.
+        // A customer whose name contains the name of the first customer.
         let customer = "INSERT INTO customer (code, name, created_at_ms) VALUES ('C-9', 'One more', 0)";
         open(&home, "ACME").execute(customer, ()).expect("a customer");
         // The database of the last tenant is away.

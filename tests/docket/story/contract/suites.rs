@@ -224,7 +224,7 @@ fn within(around: &[(usize, &str)], name: &str) -> String {
 
 #[test]
 fn tests_are_found_by_their_path_unless_they_are_ignored() {
-    // What begins a line here would be taken for an attribute of this file.
+    // A line that began like this would be taken for an attribute of this file.
     let text = concat!(
         "mod other;\npub(crate) mod more;\n#[test]\nfn one() {\n}\nfn no_test() {\n}\n#[test]\n",
         "#[ignore = \"slow\"]\nfn two() {\n}\non_both_databases!(\n    three,\n    four,\n);\n",

@@ -85,7 +85,7 @@ fn read(sql: &str, said: &mut HashMap<(String, String), Said>) {
     let (mut comment, mut table) = (String::new(), None::<String>);
     // The column that is being read, and what follows its type.
     let mut column = None::<((String, String), String)>;
-    // What a column holds from this migration on.
+    // The content of a column from this migration on.
     static NOW: LazyLock<Regex> = LazyLock::new(|| expression(r"^-- (\w+)\.(\w+): (.*)$"));
     for line in sql.lines().map(str::trim) {
         if let Some(now) = NOW.captures(line) {

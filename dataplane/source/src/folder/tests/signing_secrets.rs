@@ -43,7 +43,7 @@ fn secret_of_another_customers_webhook_signs_for_no_one() {
     let next = generating("w", "next: true");
     let mut case = Case::with(&[("a.yaml", &tenant("acme", "")), ("w.yaml", &next)]);
     let first = signing_secrets(&case.load());
-    // A process that runs refuses the change; the next one does not know of it.
+    // A process that runs refuses the change. A process that starts does not know of the earlier customer.
     case.restart();
     case.write("w.yaml", &next.replace("C-1", "C-2"));
     let others = signing_secrets(&case.load());

@@ -192,7 +192,7 @@ impl Rig {
             let ended = stored
                 .pop()
                 .is_some_and(|attempt| attempt.number == attempts && attempt.finished_at_ms.is_some());
-            // The last step of its task tells the schedule.
+            // The last step of the attempt's task notifies the schedule, so the attempt has ended once there is no task.
             if listed.attempt_count == attempts && ended && self.worker.tasks.is_empty() {
                 return listed;
             }
@@ -259,7 +259,7 @@ async fn webhook_that_is_put_on_hold_while_its_attempt_waits_to_begin_gets_none(
     while rig.schedule.next_due().await.expect("a time") == Some(Duration::ZERO) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // Claimed. It can't begin while another transaction is open.
+    // The delivery is claimed. The attempt can't begin while another transaction is open.
     let held = HeldWebhooks::These([("hook".to_owned(), "default/hook".to_owned())].into());
     serve_without_webhooks(&rig, held);
     drop(writer);
@@ -389,7 +389,7 @@ async fn grace_of_a_missing_webhook_begins_again_after_a_time_without_sweeps() {
     for minute in 1..=60 {
         assert_eq!(rig.delivery(id).await.status, Status::Pending, "{minute}");
         if minute >= 58 {
-            // By a process that is behind.
+            // A process with an older configuration publishes this.
             newer.push(rig.publish("newer").await);
         }
         rig.time.advance(Duration::from_secs(60));
@@ -420,7 +420,7 @@ async fn one_of_several_processes_schedules_what_is_due_within_a_quarter_of_an_h
             let owner = Owner::new(b"worker");
             let mut sweeper = Sweeper::new(clock, tenants, Arc::clone(&schedule), owner, Arc::default());
             if is_shared {
-                // Nothing listens there, so the health of webhooks is not published.
+                // No server listens at this address, so the health of webhooks is not published.
                 let url = RedisUrl::parse("redis://127.0.0.1:1").expect("a URL");
                 let redis = RedisConnection::new(url, None).expect("without TLS");
                 sweeper = sweeper.shared(Arc::new(Board::new(redis, Keys::new(None).expect("the only one"))));
@@ -525,7 +525,7 @@ async fn second_lost_attempt_waits_for_the_backoff() {
     rig.attempted(id, 1).await;
     rig.lose(id, 2).await;
     rig.time.advance(Duration::from_secs(62));
-    // The first time it is repeated at once.
+    // After the first loss, the attempt is repeated at once.
     assert_eq!(rig.attempted(id, 3).await.failure_class, Some(FailureClass::BlockedAddress));
 
     rig.lose(id, 4).await;
@@ -625,7 +625,7 @@ async fn save_waits_for_a_permit_of_its_tenant_for_a_tenth_of_a_second() {
         let permits = rig.worker.permits(&rig.tenant, rig.clock.elapsed(), most).await;
         let mut permits = permits.expect("half of them are free");
         while permits.count() < most {
-            // One may be of a claim that is not settled yet.
+            // A permit may belong to a claim that is not settled yet.
             tokio::time::sleep(Duration::from_millis(1)).await;
             permits.grow(most);
         }
@@ -642,7 +642,7 @@ async fn save_waits_for_a_permit_of_its_tenant_for_a_tenth_of_a_second() {
     let begun_ms = rig.clock.now_ms();
     let _slow: Vec<_> = held.assign(&rig.clock, most, 0).collect();
     let mut save = std::pin::pin!(rig.save());
-    // In steps: it may look at the clock only now.
+    // The time advances in steps, because the save may look at the clock only now.
     while tokio::time::timeout(moment, &mut save).await.is_err() {
         rig.time.advance(Duration::from_millis(50));
     }
@@ -674,7 +674,7 @@ async fn hand_off_whose_lease_ends_before_its_post_is_given_back_uncounted() {
     rig.time.advance(LEASE);
     let id = save.hand_offs[0].id;
     handed.start([(&rig.tenant, &save)].into_iter(), rig.clock.now_ms());
-    // Its tasks are the give-backs; the claim in the schedule has expired already.
+    // The worker's tasks give the leases back; the claim in the schedule has expired already.
     rig.worker.tasks.close();
     rig.worker.tasks.wait().await;
     rig.worker.tasks.reopen();
@@ -745,7 +745,7 @@ fn slots_for_tenants_without_a_claim_alone_are_no_reason_to_ask_without_a_pause(
     let due = Some(Duration::ZERO);
     assert_eq!(pause(room(25, 10, 2), due, poll), Duration::ZERO);
     assert_eq!(pause(room(25, 10, 2), None, poll), LOOK_EVERY);
-    // What is due is of tenants that have a claim: it waits for a slow slot.
+    // The due deliveries are of tenants that have a claim, so the worker waits for a slow slot.
     assert_eq!(pause(room(25, 2, 2), due, poll), SLOW_FULL);
     // No attempt may start now: the worker waits until others have started.
     assert_eq!(pause(room(25, 0, 0), due, poll), admission::START);

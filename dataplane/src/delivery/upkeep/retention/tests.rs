@@ -109,7 +109,7 @@ async fn database_without_anything_old_is_passed_over_until_something_is() {
             .find_map(|line| line.strip_prefix("docket_unchanged_databases_total{reader=\"retention\"} "));
         count.map_or(0, |count| count.parse::<u64>().expect("a number"))
     };
-    // It closes what it opened: otherwise the log of the file moves with the reads.
+    // The rig closes the connections that it opened: otherwise the log of the file moves with the reads.
     rig.close().await;
     for (rounds, expected) in [(2, 0), (3, 3)] {
         for _ in 0..rounds {
@@ -261,7 +261,7 @@ async fn round_deletes_old_audit_entries_and_comes_back_when_the_next_is_old() {
     };
     let now_ms = rig.retention.clock.now_ms();
     let mut transaction = tenant.store.begin(&rig.retention.clock).await.expect("a schema");
-    // More than two batches, and one younger delivery.
+    // The entries are more than two batches, and one of them is a millisecond younger.
     let ages = (0..450_u64).map(|number| (number, 0)).chain([(450, 1)]);
     let records: Vec<AuditRecord> = ages
         .map(|(number, later)| AuditRecord::new(AuditEvent::SignedIn, now_ms + later, number.to_be_bytes()))
@@ -285,7 +285,7 @@ async fn what_a_user_repeats_pushes_no_other_event_out_of_the_audit() {
     let tenant = &rig.tenants[0];
     let now_ms = rig.retention.clock.now_ms();
     let mut transaction = tenant.store.begin(&rig.retention.clock).await.expect("a schema");
-    // One of each event, which is older than all that a user repeats.
+    // There is an entry of each event, older than all entries that a user repeats.
     let others: Vec<AuditRecord> = AuditEvent::ALL
         .into_iter()
         .zip(0_u64..)

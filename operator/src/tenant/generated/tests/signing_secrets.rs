@@ -104,7 +104,7 @@ fn recreated_webhook_signs_with_the_kept_values_and_says_so() {
     assert!(event.note.contains("was kept since 1970-01-01T00:00:00Z") && !event.warning, "{event:?}");
     let kept = plan_for(&tenant, &again, Some(&taken.secret), None, 3);
     assert_eq!((kept.step, kept.event, kept.set_aside), (SecretStep::Keep, None, None));
-    // Before any pass has seen that it was gone.
+    // The Secret comes back before any pass has seen that it was gone.
     let quick = plan_for(&tenant, &again, Some(&made.secret), None, 2);
     assert_eq!((quick.step, quick.value, quick.event), (SecretStep::Replace, made.value, None));
 }
