@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// How long to wait for the first attempt, which itself takes at most 30 s.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Sends the event and prints what came of it.
+/// Sends the event, and prints the result of the first attempt.
 pub async fn run<A: Answers>(answers: &mut A, asked: &TestArguments) -> Result<(), A::Error> {
     let sent = answers.test(asked.event).await?;
     let id = cell(&sent, "deliveryId");

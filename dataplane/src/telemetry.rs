@@ -100,7 +100,7 @@ pub struct Metrics {
     process: Registry,
 }
 
-/// Returns an empty histogram of requests. Each route has one, so the buckets are few.
+/// Returns an empty histogram of requests. It has few buckets, because each route has a histogram.
 fn request_seconds() -> Histogram {
     Histogram::new([0.002_5, 0.01, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0])
 }
@@ -273,7 +273,7 @@ impl Metrics {
         self.mails.get_or_create(&[("result", result.as_str().into())]).inc();
     }
 
-    /// Adds messages to those that wait, or takes away.
+    /// Adds to the number of messages that wait, or subtracts from it.
     pub fn mails_waiting(&self, more: i64) {
         self.mails_waiting.inc_by(more);
     }

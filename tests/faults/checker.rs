@@ -8,7 +8,7 @@ use sha2::Sha256;
 
 /// The largest number of attempts of a delivery.
 const MOST_ATTEMPTS: i64 = 5;
-/// A comparison of two times, each rounded down to milliseconds, can be wrong by this.
+/// The largest error of a comparison of two times that are each rounded down to milliseconds.
 const ROUNDING_MS: i64 = 2;
 const LOST: &str = "WorkerLost";
 

@@ -61,12 +61,12 @@ impl Hook {
         lock(&self.posts).len()
     }
 
-    /// Whether one of the POSTs after the first `from` is so.
+    /// Whether a POST after the first `from` POSTs satisfies the condition.
     pub(crate) fn any_since(&self, from: usize, is_so: impl Fn(&Post) -> bool) -> bool {
         lock(&self.posts).iter().skip(from).any(is_so)
     }
 
-    /// What came so far.
+    /// The POSTs that came so far.
     pub(crate) fn posts(&self) -> Vec<Post> {
         lock(&self.posts).clone()
     }

@@ -87,7 +87,7 @@ async fn the_operators_account_cannot_write_other_secrets() {
         );
     }
     assert!(delete("own").ok);
-    // Others are not held to it.
+    // The policy does not bind other users.
     release.kubectl(&["delete", "secret", "theirs"]);
 }
 

@@ -26,7 +26,7 @@ async fn half_a_head(source: u8, port: u16) -> TcpStream {
     client
 }
 
-/// The response to a peer that has no other connection, as the kubelet has none beside that of a probe.
+/// The response to a peer that has no other connection, like the kubelet, which has only the connection of its probe.
 async fn answer_in_time(source: u8, port: u16, request: &str) -> String {
     let answer = async {
         let mut client = from(source, port).await;

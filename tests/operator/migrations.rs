@@ -32,7 +32,7 @@ async fn databases_in_use_wait_for_the_pause_and_for_the_tenants_that_are_first(
     let operator = release.start().await;
     for tenant in ["early", "late"] {
         release.apply(&tenant_yaml(tenant));
-        // A new database is made and migrated, whatever is paused.
+        // A new database is made and migrated even while migrations are paused.
         release.wait("tenant", tenant, "Ready", "True Ready").await;
         assert_eq!(version(&release, tenant).await, NEWEST);
         let before = format!("{AS_BEFORE}; DELETE FROM schema_version WHERE version > {OLDEST}");
@@ -53,7 +53,7 @@ async fn databases_in_use_wait_for_the_pause_and_for_the_tenants_that_are_first(
     .await;
     drop(operator);
 
-    // The pause ends. The one that is first fails, and nothing else is migrated.
+    // The pause ends. The Tenant that is migrated first fails, and no other database is migrated.
     run(&release, "early", "CREATE TABLE ended_session ()").await;
     release.flags.pop();
     let operator = release.start().await;

@@ -289,7 +289,7 @@ async fn a_secret_of_a_user_that_has_the_name_of_a_kept_one_is_reported() {
     assert!(message.contains(&set_aside), "{message}");
     assert_eq!(release.secret(&set_aside, "secret").as_deref(), Some("theirs"));
     assert_eq!(release.secret("moved.signing-secret", "secret"), first, "nothing is lost");
-    // The rest of the Tenant does not wait for it.
+    // The rest of the Tenant does not wait for this Webhook.
     release.apply(&webhook_yaml("beside", "keptname", "  generateSecret: {}\n"));
     release.wait("webhook", "beside", "Ready", "True").await;
     release.wait("tenant", "keptname", "Ready", "True").await;

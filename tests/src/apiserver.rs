@@ -180,7 +180,7 @@ impl Cluster {
         });
     }
 
-    /// A kubeconfig for a service account, which is made where it is not there. It may do what roles are bound to it.
+    /// A kubeconfig for a service account, which is made if it does not exist. The account may do what its roles allow.
     pub fn service_account(&self, namespace: &str, name: &str) -> PathBuf {
         let _ = self.kubectl(&["--namespace", namespace, "create", "serviceaccount", name], "");
         let token = ["--namespace", namespace, "create", "token", name, "--duration=24h"];

@@ -30,7 +30,7 @@ impl Browser {
     pub async fn open() -> Self {
         let profile = Folder::new("chromium");
         let port = free_port();
-        // Its own group, so that the browsers of a driver that is killed are ended with it.
+        // The driver has a process group of its own, so that its browsers end with it if it is killed.
         let driver = std::os::unix::process::CommandExt::process_group(&mut Command::new("chromedriver"), 0)
             .arg(format!("--port={port}"))
             // The browser keeps things in its user's home as well.
@@ -168,7 +168,7 @@ impl Browser {
         self.act(json!({"type": "key", "id": "keyboard", "actions": actions})).await;
     }
 
-    /// Clicks at a place of the window, whatever is there.
+    /// Clicks at a place of the window, on the element that is there.
     pub async fn click_at(&self, x: f64, y: f64) {
         let actions = json!([{"type": "pointerMove", "x": x as i64, "y": y as i64},
             {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]);

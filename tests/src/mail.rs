@@ -32,7 +32,7 @@ pub struct Mail {
 }
 
 impl Mail {
-    /// The value of a header. There is one.
+    /// The value of a header, which must exist.
     pub fn header(&self, name: &str) -> &str {
         let mut found = self.headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
         let (_, value) = found.next().unwrap_or_else(|| panic!("no {name}: {self:?}"));
@@ -45,7 +45,7 @@ impl Mail {
         self.header("X-Envelope-To")
     }
 
-    /// The first line of the body that begins with this.
+    /// The first line of the body that begins with `start`.
     pub fn line(&self, start: &str) -> &str {
         let line = self.body.lines().find(|line| line.starts_with(start));
         line.unwrap_or_else(|| panic!("no line {start}: {self:?}"))

@@ -183,7 +183,7 @@ impl Receiver {
         lock(&self.shared.posts).iter().filter(|post| post.path == path).cloned().collect()
     }
 
-    /// Forgets what came so far, for a run whose script keeps what it needs.
+    /// Forgets the POSTs that came so far. A script that needs them has to keep them.
     pub fn forget(&self) {
         lock(&self.shared.posts).clear();
     }

@@ -96,7 +96,7 @@ impl Options {
     }
 }
 
-/// Files of a `docket dev`: outlives the process, so that it can be killed and started again on them.
+/// The files of a `docket dev`. They outlive the process, so that a test can kill it and start it again with them.
 #[derive(Debug)]
 pub struct Home {
     scratch: Folder,
@@ -443,7 +443,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Already ended, if a test ended it.
+        // The process may have ended already, if a test ended it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -21,7 +21,8 @@ const MAX_KEPT: usize = 512;
 pub(crate) struct IdleConnections<C> {
     /// The connections, numbered in the order in which they came. The first has been idle for longest.
     idle: BTreeMap<u64, IdleConnection<C>>,
-    /// The numbers of each target of a receiver, in the same order. A target or a receiver that has none is not in it.
+    /// The numbers of each target of a receiver, in the same order. Targets and receivers without an idle connection are left
+    /// out.
     by_receiver: HashMap<HostPort, HashMap<Arc<Target>, VecDeque<u64>>>,
     next: u64,
 }

@@ -156,7 +156,7 @@ fn changed(entry: &ActivityEntry) -> Option<&str> {
     entry.detail.as_deref().filter(|_| entry.event != AuditEvent::WebhookRemoved)
 }
 
-/// The object of an entry. What has a page is a link to it.
+/// The object of an entry, with a link if the object has a page.
 fn object(frame: &Frame, people: &Actors, subject: &str) -> Markup {
     let Some((kind, id)) = subject.split_once(' ') else { return html! { (subject) } };
     let linked = |path: String, what: &str| html! { a href=(path) title=(id) { (what) " …" (end_of(id)) } };

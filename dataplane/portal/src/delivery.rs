@@ -19,7 +19,8 @@ use crate::{href, page};
 const MAX_INDENT: usize = 16;
 /// The number of characters of the receiver's last response that the page begins with.
 const MAX_SAID: usize = 300;
-/// The most bytes that the body may have, as a form sends it, in the form that verifies a signature. The bound of a form is 64 KiB.
+/// The largest body, in bytes as a form sends it, that the page sends to the form that verifies a signature. A form may have 64
+/// KiB.
 const MAX_IN_FORM: usize = 60 * 1024;
 /// The header with the contract's signature, as the request has it.
 const SIGNATURE: &str = "x-service-signature";
@@ -292,7 +293,7 @@ fn is_alike(one: &AttemptView, other: &AttemptView) -> bool {
         && (&one.detail, &one.response) == (&other.detail, &other.response)
 }
 
-/// The class of an attempt in the chain: red only if the delivery is lost by it.
+/// The class of an attempt in the chain: red only if this attempt made the delivery a dead letter.
 fn class(delivery: &Delivery, attempt: &AttemptView) -> &'static str {
     let is_last = attempt.number == delivery.attempts;
     match attempt.failure {

@@ -59,7 +59,7 @@ pub(crate) fn may_be_by_url(failure: &Failure<'_>) -> bool {
     }
 }
 
-/// The status of a response, if the failure has one. A failure without a response keeps the status of the response before.
+/// The status of a response, if the failure has a response. Otherwise the status of the earlier response stays.
 fn answered(class: FailureClass, http_status: Option<i64>) -> Option<u16> {
     let status = u16::try_from(http_status?).ok()?;
     (class_of_status(status) == Some(class) || class == FailureClass::BodyTimeout).then_some(status)

@@ -226,7 +226,7 @@ const FIELDS: [(&str, &str, &[&str]); 11] = [
     ("from", "From", &["from"]),
     ("to", "Before", &["to"]),
 ];
-/// The fields that a narrow window folds, and those that every window folds.
+/// The fields that only a narrow window folds, and the fields that every window folds.
 const FOLDED: [&str; 5] = ["webhook", "customerCode", "result", "last", "httpStatus"];
 const MORE: [&str; 5] = ["event", "kind", "failureClass", "from", "to"];
 

@@ -91,7 +91,7 @@ impl Done {
     }
 }
 
-/// The sentence for a value of the parameter [`DONE`](crate::DONE), if it is one of these pages'.
+/// The sentence for a value of the parameter [`DONE`](crate::DONE), if the value belongs to the pages of notifications.
 pub fn done(word: &str) -> Option<&'static str> {
     Done::ALL.into_iter().find(|done| done.word() == word).map(Done::sentence)
 }

@@ -25,7 +25,7 @@ pub struct OverviewWebhook {
     pub customer_name: String,
     /// Whether new events are sent.
     pub active: bool,
-    /// Problems of its settings, although it is served: sentences that begin with the field.
+    /// Problems of the settings of a webhook that is served: sentences that begin with the field.
     pub faults: Vec<String>,
     /// The number of deliveries that have not ended, including failed ones.
     pub pending: i64,

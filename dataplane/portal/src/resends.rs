@@ -32,7 +32,7 @@ pub struct Preview {
 /// How many dead letters of a choice can be set aside or back.
 #[derive(Debug, Clone, Copy)]
 pub struct SetAside {
-    /// The number that can be set aside, including those that can't be resent.
+    /// The number of dead letters that can be set aside, including dead letters that can't be resent.
     pub to_set: i64,
     /// The number that is set aside.
     pub to_undo: i64,

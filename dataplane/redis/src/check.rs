@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(checked, Checked { version: "7.0.15".to_owned(), warnings: Vec::new() });
     }
 
-    /// The lines that Valkey 8.1 sends. The rest of its INFO is that of Redis 7.2.
+    /// The lines that Valkey 8.1 sends. The rest of its INFO equals the INFO of Redis 7.2.
     #[test]
     fn valkey_passes_as_the_redis_that_it_is_compatible_with() {
         let info = "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.3\r\n\

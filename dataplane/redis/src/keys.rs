@@ -68,8 +68,8 @@ impl Keys {
             // The same two keys for webhooks that are quick.
             self.of_schedule("ready-quick"),
             self.of_schedule("ring-quick"),
-            // HASH `w<tenant>` -> the webhook that was served last of those that are not quick; `q<tenant>` -> of
-            // those that are.
+            // HASH `w<tenant>` -> the webhook that was served last among the webhooks that are not quick; `q<tenant>` -> the same
+            // among the quick ones.
             self.of_schedule("turns"),
             // HASH tenant -> the number of its entries; no field if there are none.
             self.of_schedule("sizes"),

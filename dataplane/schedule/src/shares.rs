@@ -97,7 +97,7 @@ impl WebhookShare {
         !self.quick && self.decreased_ms.is_some()
     }
 
-    /// Learns that an entry was claimed. `in_flight`: the number of claims with it.
+    /// Counts the claim of an entry. `in_flight`: the number of claims, including this one.
     pub(crate) fn claimed(&mut self, in_flight: usize) {
         self.full |= in_flight >= self.share;
     }

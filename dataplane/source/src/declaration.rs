@@ -17,7 +17,7 @@ pub struct Declaration {
     /// Whether a part of the declaration is unknown, because a file has never been readable. Then nothing that is
     /// missing counts as removed.
     pub incomplete: bool,
-    /// Whether there are runtime Secrets, and this process has never been able to read one of those that exist now. It serves no tenant
+    /// Whether there are runtime Secrets, and this process has never been able to read any of the present ones. It serves no tenant
     /// then. Always false for a folder.
     pub is_unreadable: bool,
 }

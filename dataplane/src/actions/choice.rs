@@ -15,7 +15,7 @@ pub struct Choice {
     pub from_ms: Option<i64>,
     /// Only deliveries created before this time.
     pub to_ms: Option<i64>,
-    /// Only deliveries that ended before this time: those that the user has seen, and none that ended since.
+    /// Only deliveries that ended before this time: a choice leaves out deliveries that the user has not seen.
     pub ended_before_ms: Option<i64>,
     /// The largest number of deliveries to choose, the oldest first: 1 to [`MAX_COUNT`](docket_domain::resend::MAX_COUNT).
     pub limit: i64,

@@ -27,7 +27,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether a user in this state may have been changed so.
+    /// Whether this change may have led to this state of the user.
     pub const fn agrees(self, state: &UserState) -> bool {
         match self {
             Self::SignOut => state.sign_outs > 0,

@@ -67,7 +67,7 @@ pub async fn answer(State(responses): State<Responses>, mut request: Request, ne
         tracing::error!(request.id = id, "request handler panicked");
         ApiError::Internal.into_response()
     });
-    // Checked here, because here every request passes, whatever it needed a connection for.
+    // The check is here because every request passes here, for whatever it needed a connection.
     let limit = response.extensions().get::<Unnumbered>().and_then(Unnumbered::limit);
     if let (Some(tenant), Some(Limit::DatabaseConnections)) = (of_tenant.get(), limit) {
         state.tenants.at_limit.reached(tenant, Limit::DatabaseConnections);

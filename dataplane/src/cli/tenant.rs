@@ -25,7 +25,7 @@ const CONNECTIONS: usize = 2;
 pub(super) enum IfNew {
     /// Create the database if the tenant is declared: people may be added before the first start.
     Create,
-    /// Fail: there can be nothing in it.
+    /// Fail: the database does not exist, so nothing can be in it.
     Refuse,
 }
 

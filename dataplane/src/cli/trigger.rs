@@ -96,7 +96,7 @@ pub async fn run(arguments: TriggerArguments) -> Result<()> {
 
 /// Sends as a worker does.
 async fn to_receiver(to: &TargetUrl, trust: &Trust, headers: HeaderMap, body: Vec<u8>) -> Tried {
-    // The user of the command names the address, so any will do; the metadata services of clouds are refused all the same.
+    // The user of the command names the address, so every address is allowed, except the metadata services of clouds.
     let everywhere = vec![
         Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0).into(),
         Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0).into(),

@@ -150,7 +150,7 @@ impl Outbox {
             }
             tracing::info!(count, "schedule notified of the deliveries it had missed");
             let mut pending = self.pending.lock();
-            // Hints that were added meanwhile are behind these.
+            // Hints that were added meanwhile come after these hints.
             pending.drain(..count);
             self.metrics.delivery.pending(pending.len());
             // Under the lock: the next call that adds a hint starts another task.

@@ -54,7 +54,7 @@ fn deliveries(turn: &Turn<SaveJob>) -> usize {
     turn.look_at_group(|jobs| jobs.map(|job| job.deliveries).sum())
 }
 
-/// The announced deliveries of a group, and those that are handed off; `None`: the process has no worker.
+/// The announced deliveries of a group, and its hand-offs; `None`: the process has no worker.
 type Announced = (Ticket, Option<HandedOff>);
 
 impl CreateOrders {
@@ -95,7 +95,7 @@ impl CreateOrders {
         worker.permits(&turn.tenant, since, deliveries(turn)).await
     }
 
-    /// Announces the deliveries of a group. Claims those that this process may POST at once.
+    /// Announces the deliveries of a group. Claims the deliveries that this process may POST at once.
     async fn announce(&self, group: &[SaveJob], permits: Option<SavePermits>) -> Announced {
         let hint = |job: &SaveJob, (id, webhook): (DeliveryId, &str)| {
             let entry = Entry { tenant: Arc::clone(&job.tenant.uid), webhook: webhook.into(), id };

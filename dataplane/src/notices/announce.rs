@@ -91,7 +91,7 @@ async fn decide(
     let now_ms = clock.now_ms();
     let decided = |webhook: &&WebhookConfig| {
         let (key, health) = (webhook.key(), healths.remove(&webhook.uid).unwrap_or_default());
-        // Rows of before keys have the uid.
+        // Rows from before webhooks had keys contain the uid.
         let count = |name: &str| failing.get(name).copied().unwrap_or_default();
         let facts = DeliveryFacts {
             failing: count(&key) + count(&webhook.uid),
@@ -133,7 +133,7 @@ impl Write<'_> {
     }
 }
 
-/// The one order in which all processes lock rows, so that two of them do not wait for each other: by key, whatever is done.
+/// All processes lock rows in the order of their keys, for every kind of change, so that no two processes wait for each other.
 fn in_order(mut writes: Vec<Write<'_>>) -> Vec<Write<'_>> {
     writes.sort_by(|one, other| one.webhook().cmp(other.webhook()));
     writes

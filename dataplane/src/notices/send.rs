@@ -71,7 +71,7 @@ impl DueMessage<'_> {
         self.news.is_empty()
     }
 
-    /// The number of the newest notice in it.
+    /// The number of the newest notice in the message.
     fn number(&self) -> Option<i64> {
         self.news.iter().map(|news| news.number).max()
     }

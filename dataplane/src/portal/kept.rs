@@ -39,7 +39,8 @@ impl KeptForm {
         Some(Self { path: path.to_owned(), user, fields, secrets })
     }
 
-    /// The form as a text, which [`read`](Self::read) reads; `None`: a browser would send more than [`KEPT_FORM_LIMIT`] for it.
+    /// The form as a text, which [`read`](Self::read) reads; `None`: a browser would need more than [`KEPT_FORM_LIMIT`] bytes to
+    /// send it.
     pub(super) fn text(&self) -> Option<String> {
         let text = serde_json::to_string(self).ok()?;
         let sent: usize = byte_serialize(text.as_bytes()).map(str::len).sum();

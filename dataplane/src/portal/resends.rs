@@ -174,7 +174,7 @@ pub async fn probe(
     })
 }
 
-/// Leads back to a choice, with what came of it.
+/// Leads back to a choice, with the result of the action.
 fn back(chosen: Many, more: [(&'static str, Option<String>); 2]) -> Redirect {
     let Many { choice: Choice { webhook, event, from_ms, to_ms, limit, .. }, per_second } = chosen;
     let text = |ms: Option<i64>| {

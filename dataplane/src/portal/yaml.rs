@@ -8,7 +8,7 @@ pub(super) fn of(object: &Value) -> String {
 }
 
 fn lines(value: &Value, depth: usize) -> String {
-    // An empty object is one, too: `generateSecret:` alone would be null, and end the signature.
+    // An object without fields is written as `{}`: `generateSecret:` alone would be null, and end the signature.
     let Some(object) = value.as_object().filter(|object| !object.is_empty()) else {
         return format!(" {value}\n");
     };

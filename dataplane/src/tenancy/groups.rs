@@ -181,7 +181,7 @@ pub struct Turn<J> {
     pub tenant: Arc<ServedTenant>,
     /// The jobs that are being done.
     pub group: Vec<J>,
-    /// Jobs that are done one by one, before those that wait.
+    /// Jobs to do one by one, before the jobs that wait.
     apart: VecDeque<J>,
     /// The number of groups in a row that were refused.
     failures: u32,
@@ -210,7 +210,8 @@ impl<J> Turn<J> {
         true
     }
 
-    /// Looks at the tenant as it is served now. Returns whether it has another database than before, or another password to it.
+    /// Reads the tenant as it is served now. Returns whether the tenant has another database than before, or another password to
+    /// the database.
     fn look_at_tenant(&mut self) -> bool {
         let Some(served) = self.groups.tenants.by_uid(&self.tenant.uid) else { return false };
         let before = std::mem::replace(&mut self.tenant, served);
@@ -218,7 +219,7 @@ impl<J> Turn<J> {
     }
 
     /// Lets other tasks run that are ready, as long as they add jobs and the group is not full: a group costs little more than a job
-    /// alone. Alone, a job loses a few microseconds by it.
+    /// alone. If no task adds a job, the wait costs a few microseconds.
     pub async fn gather(&self) {
         let (mut before, mut quiet) = (0, 0);
         while quiet < QUIET {

@@ -230,7 +230,7 @@ impl<J, T: Send + 'static> Rounds<J, T> {
         Some((visit, result))
     }
 
-    /// Cuts off all visits, and forgets those that wait and the round.
+    /// Cuts off all visits, and forgets the waiting visits and the round.
     pub fn clear(&mut self) {
         let Timetable { at_once, slow, .. } = self.timetable;
         self.timetable = Timetable { slow, ..Timetable::new(at_once) };

@@ -26,7 +26,8 @@ pub(crate) const fn condition(of: DeadLetter) -> &'static str {
     }
 }
 
-// Found by the webhook's name, as in `resends::dead`, because an older dead letter has the webhook's uid.
+// The statement finds dead letters by the webhook's name, as in `resends::dead`, because an older dead letter has the webhook's
+// uid.
 static MARK_RESENT: Rows = Rows::new(
     "UPDATE delivery_history SET resent = TRUE, set_aside_by = NULL, set_aside_at_ms = NULL \
      WHERE event_id {$1 text} AND webhook_name {$2 text} AND status = 'DeadLetter' AND resent IS NULL",

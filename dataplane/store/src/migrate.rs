@@ -81,7 +81,7 @@ impl Database {
         usable.map(drop).map_err(|unfit| StoreError::Unavailable(Box::new(unfit)))
     }
 
-    /// The version of the schema, as it was last read; at first that of this program.
+    /// The version of the schema, as it was last read. At first it is this program's version.
     fn schema(&self) -> &AtomicI64 {
         match self {
             Self::Sqlite(database) => database.schema(),

@@ -45,7 +45,7 @@ pub struct News {
     pub count: i64,
     /// The most frequent failure among these deliveries.
     pub failure: Option<NoticedFailure>,
-    /// The state that the webhook has now: another one if the notice was replaced.
+    /// The state that the webhook has now. It differs from `state` if a later notice replaced this one.
     pub state_now: WebhookState,
 }
 

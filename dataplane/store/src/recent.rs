@@ -52,7 +52,7 @@ pub async fn count(
 /// A delivery that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedDelivery {
-    /// The place of its period among those that were asked for.
+    /// The index of the delivery's period among the periods of the search.
     pub span: usize,
     /// Succeeded or DeadLetter.
     pub status: Status,

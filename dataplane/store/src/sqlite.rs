@@ -31,7 +31,7 @@ pub struct Sqlite {
 
 struct SqliteInner {
     path: PathBuf,
-    /// The version of the schema, as it was last read; at first that of this program.
+    /// The version of the schema, as it was last read. At first it is this program's version.
     schema: AtomicI64,
     writer: SqlitePool,
     reader: SqlitePool,
@@ -54,7 +54,7 @@ impl FileState {
     }
 }
 
-/// Connections of one kind: how many may be on loan, and those that are idle.
+/// Connections of one kind: how many may be on loan, and the idle connections.
 struct SqlitePool {
     turns: Arc<Semaphore>,
     idle: Mutex<Vec<(FileConnection, Instant)>>,
@@ -126,7 +126,7 @@ impl Sqlite {
         &self.shared.path
     }
 
-    /// The version of the schema, as it was last read; at first that of this program.
+    /// The version of the schema, as it was last read. At first it is this program's version.
     pub(super) fn schema(&self) -> &AtomicI64 {
         &self.shared.schema
     }

@@ -82,7 +82,8 @@ struct Visits {
     left_open: bool,
 }
 
-/// A look into a database. Readers that meet count as one. Dropped, it leaves connections open for the next one.
+/// A look into a database. Readers that look at the same time count as one visit. When the look is dropped, its connections stay
+/// open for the next one.
 pub struct StoreVisit<'a>(&'a Store);
 
 impl StoreVisit<'_> {

@@ -322,7 +322,7 @@ pub struct Claim<'a> {
     pub now_ms: i64,
     /// Until when no other process sends a message of this subscription, in milliseconds since 1970.
     pub until_ms: i64,
-    /// The most messages of this kind in the hour before `now_ms`, also those that could not be sent.
+    /// The highest number of messages of this kind in the hour before `now_ms`, including messages that could not be sent.
     pub most_in_an_hour: i64,
     /// The most of these messages that one user causes.
     pub most_of_user: i64,

@@ -94,7 +94,7 @@ pub async fn of_web_order(
 pub struct WorkOrder {
     /// The family of the work order.
     pub work_order_type: WorkOrderType,
-    /// The web order from which an export created it, if there is one.
+    /// The web order from which an export created the work order, if there is one.
     pub web_order_id: Option<String>,
     /// The customer to which it belongs.
     pub customer_code: String,

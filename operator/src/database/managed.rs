@@ -84,7 +84,7 @@ impl Servers {
         if schema.is_ok() && url != direct {
             schema = match check_pooler(&url).await {
                 Ok(checked) => checked.and(schema),
-                // The role has the new password already, so the data plane must get it all the same.
+                // The role has the new password already, so the data plane must get the new URL, although the pooler is away.
                 Err(away) if is_new_password => Err(away),
                 Err(away) => return Err(away),
             };

@@ -87,7 +87,7 @@ impl KubeApi {
         self.metrics.forget::<T>(name);
     }
 
-    /// On the object of this uid alone.
+    /// Writes the status of the object with this uid. Another object of the same name stays as it is.
     async fn apply_status<T: DeclaredKind>(
         &self,
         meta: &Meta,

@@ -32,7 +32,7 @@ struct Handover {
 /// The tenants whose verdicts have changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct News {
-    /// Tenants that were not served by every pod before: a user may wait for this.
+    /// Tenants that not every pod served before: a user may wait for them.
     pub awaited: Vec<Name>,
     /// All other tenants.
     pub others: Vec<Name>,

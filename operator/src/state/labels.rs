@@ -30,5 +30,5 @@ pub const ADOPT_DATABASE: &str = "docket.dev/adopt-database";
 pub const MIGRATE_FIRST: &str = "docket.dev/migrate-first";
 /// Annotation of a Tenant, with the value `true`: its database, once it is made, is not migrated.
 pub const PAUSE_MIGRATIONS: &str = "docket.dev/pause-migrations";
-/// The finalizer of Tenants whose database is dropped with them.
+/// The finalizer of a Tenant whose database is dropped when the Tenant is deleted.
 pub const FINALIZER: &str = "docket.dev/tenant-cleanup";

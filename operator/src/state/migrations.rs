@@ -196,7 +196,7 @@ pub struct MigrationCounts {
     pub pending: usize,
     /// The databases whose last migration failed.
     pub failed: usize,
-    /// The pending databases whose migration does not wait because a user has chosen so.
+    /// The pending databases, without those whose migration waits because a user has chosen so.
     pub expected: usize,
 }
 

@@ -55,7 +55,7 @@ impl Programmed {
     }
 }
 
-/// Whether every pod serves a part of a tenant. `revisions`: those that contain the part in its present form.
+/// Whether every pod serves a part of a tenant. `revisions`: the revisions that contain the part in its present form.
 /// `is_unread`: the part changed since the pods' reports were last read.
 pub fn programmed(pods: &Pods, tenant_uid: &str, revisions: &[&str], is_unread: bool) -> Programmed {
     match pods {

@@ -115,7 +115,8 @@ impl Fetched {
         Ok(())
     }
 
-    /// The names of the Secrets that we make, the Tenant's own first, with those that were set aside for a Webhook.
+    /// The names of the Secrets that the operator makes: the Tenant's own first, then the Webhooks', including Secrets that were
+    /// set aside for a Webhook.
     fn made(&self, tenant: &Tenant) -> Vec<Name> {
         let (namespace, name) = (&tenant.metadata.namespace, &self.subject.meta().name);
         let own = self.subject.own_secrets.iter().filter(|secret| secret.signs);

@@ -36,8 +36,8 @@ pub enum KeptStep {
     Delete,
 }
 
-/// What to do about a signing secret with this mark. `counts`: whether no Webhook asks for it, and its Tenant is not suspended.
-/// `grace`: that of removed Webhooks.
+/// What to do about a signing secret with this mark. `counts`: whether no Webhook asks for the secret, and its Tenant is not
+/// suspended. `grace`: how long the deliveries of removed Webhooks wait.
 pub fn step(marked: Option<Timestamp>, counts: bool, grace: Duration, now: Timestamp) -> KeptStep {
     let (marked, now) = (marked.map(Timestamp::as_second), now.as_second());
     match kept::mark(marked, counts, now) {

@@ -37,7 +37,7 @@ impl Offers {
         next
     }
 
-    /// The Tenants that wait for something else than at the last call, whose statuses have to say so.
+    /// The Tenants that wait for something else than at the last call. Their statuses have to say so.
     pub(super) fn changed(&mut self, waiting: &[(&Name, Waiting)]) -> Vec<Name> {
         if waiting.is_empty() {
             self.waiting.clear();

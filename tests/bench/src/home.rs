@@ -216,8 +216,8 @@ impl Home {
         self.receiver.take()
     }
 
-    /// Waits at most so long until the deliveries of these saves came to prompt endpoints, one each; returns those that came. Retries of
-    /// earlier deliveries do not count.
+    /// Waits for at most this time until the deliveries of these saves have come to prompt endpoints, one for each save. Returns the
+    /// deliveries that came. Retries of earlier deliveries do not count.
     pub(crate) async fn received_of(&self, saves: &[Saved], limit: Duration) -> Vec<Arrival> {
         let begun = Instant::now();
         let orders: HashSet<_> = saves.iter().map(|save| (save.tenant, save.order)).collect();

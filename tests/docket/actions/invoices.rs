@@ -1,4 +1,4 @@
-//! Invoice headers: new ones are found, whatever commits when, and each is marked by one detector only.
+//! Invoice headers: the detector finds new ones in every order of commits, and only one detector marks each.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

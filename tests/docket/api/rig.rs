@@ -27,7 +27,8 @@ pub(crate) struct Rig {
     pub(crate) home: Home,
 }
 
-/// The log of a `docket dev`. Dropping it fails the test if the log has an error: whatever a client sends, none is ours.
+/// The log of a `docket dev`. Dropping it fails the test if the log has an error: nothing that a client sends is an internal
+/// error.
 pub(crate) struct Log(PathBuf);
 
 impl Log {

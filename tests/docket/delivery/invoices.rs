@@ -1,4 +1,5 @@
-//! invoice.created: rows that another program inserts become deliveries, one per webhook and invoice, whatever happens.
+//! invoice.created: rows that another program inserts become deliveries, one for each webhook and invoice, despite kills and
+//! failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

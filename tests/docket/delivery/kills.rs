@@ -273,7 +273,7 @@ async fn a_fifth_attempt_that_is_cut_off_is_the_last_one() {
     assert_eq!(server.metric("docket_deliveries_total{status=\"DeadLetter\"}").await, 1.0);
 }
 
-/// A client that never heard of its order asks again under the same key: one order, whatever the kill cut off.
+/// A client that got no response for its order asks again under the same key: there is one order, at every moment of the kill.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_save_repeated_after_a_kill_is_done_once() {
     let _turn = together().await;

@@ -127,7 +127,7 @@ async fn a_delivery_that_fails_k_times_then_succeeds_goes_through_failed_to_succ
     assert!(hook.connections() >= 2 + 3 + 4 + 5, "{} connections", hook.connections());
 }
 
-/// With the program's own delays. Another program makes each retry due at once.
+/// The delays are the program's own. The test, as another program, then makes each retry due at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_retry_is_due_60_120_240_and_480_seconds_after_the_attempt_before() {
     let _turn = together().await;

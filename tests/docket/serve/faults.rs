@@ -306,7 +306,7 @@ async fn a_commit_without_a_response_sends_nothing_until_another_attempt_takes_o
     }
 }
 
-/// The response to the BEGIN that stores a failed attempt comes late. The backoff counts from the end of the attempt all the same.
+/// The response to the BEGIN that stores a failed attempt comes late. The backoff still counts from the end of the attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_responds_late_makes_no_retry_early() {
     let (proxy, wired) = wired_to_postgres(&postgres::database().await);

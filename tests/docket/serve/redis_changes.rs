@@ -37,7 +37,7 @@ async fn both(stage: &Stage, more: &str) -> (Server, Server) {
     tokio::join!(api.ready(&stage.home), worker.ready(&stage.home))
 }
 
-/// The users of the connections to Redis, without that of the command itself.
+/// The users of the connections to Redis, without the connection of this command.
 fn users(redis: &RedisServer) -> Vec<String> {
     let list = redis.cli(&["CLIENT", "LIST"]);
     let users = list.lines().filter_map(|line| line.split(' ').find_map(|word| word.strip_prefix("user=")));

@@ -229,7 +229,7 @@ fn each_snippet_judges_each_vector() {
     judge(|language, program| program.replace("{snippet}", &snippet(language.name)), &lines());
 }
 
-/// The first secret is that of the vector; the second one signs the body of each valid vector once more.
+/// The first secret belongs to the vector. The second secret signs the body of each valid vector once more.
 #[test]
 fn each_snippet_for_a_rotation_accepts_either_secret() {
     let by_next = |vector: &Value| {

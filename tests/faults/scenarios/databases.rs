@@ -25,7 +25,7 @@ const PAUSE_MS: u64 = 40;
 /// The size of the disk with the databases. An order takes some 2 KB there, and this load saves at most 200 a second.
 const DISK_MEBIBYTES: u32 = 768;
 
-/// What happens to PostgreSQL or to the way to it.
+/// A fault of PostgreSQL or of the network in front of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     /// All its processes are killed.

@@ -18,7 +18,7 @@ const P99_MS: i64 = 1_000;
 /// The time after which a delivery of a new save must come once Redis is back.
 const BACK: Duration = Duration::from_secs(10);
 
-/// What happens to Redis or to the way to it.
+/// A fault of Redis or of the network in front of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     /// FLUSHALL.

@@ -12,7 +12,7 @@ pub const SECRET: &str = "hunter!2";
 /// A target.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// Its name, and that of its folder in the corpus.
+    /// The name of the target, and of its folder in the corpus.
     pub name: &'static str,
     /// Panics if the input breaks a rule.
     pub run: fn(&[u8]),

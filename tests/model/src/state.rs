@@ -12,7 +12,7 @@ pub const MAX_ATTEMPTS: u8 = 5;
 pub const LEASE: i8 = 1;
 /// How long a delivery waits after a failed attempt.
 pub const BACKOFF: i8 = 1;
-/// How long the deliveries of a missing webhook wait for it.
+/// How long the deliveries of a missing webhook wait until the webhook is declared again.
 pub const GRACE: i8 = 1;
 
 /// A task that makes attempts: its place in [`State::tasks`].

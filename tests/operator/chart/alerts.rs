@@ -479,7 +479,7 @@ fn cases() -> Vec<Case> {
             14,
             Some(17),
         ),
-        // Its last pod is gone, and its target with it.
+        // The last pod of the component is gone, and the target of Prometheus with it.
         case(
             "DocketTargetDown",
             &[(OPERATOR, UP), (API, UP), (WORKER, "1x10"), (DETECTOR, UP)],

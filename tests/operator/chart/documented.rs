@@ -216,7 +216,7 @@ fn notes_show_the_next_commands_and_what_is_open() {
     }
 }
 
-/// The Tenant that the notes offer is one.
+/// The example in the notes is a valid Tenant.
 #[test]
 fn the_tenant_of_the_notes_can_be_applied() {
     let notes = notes(MINIMAL);

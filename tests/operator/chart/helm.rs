@@ -1,4 +1,4 @@
-//! Runs Helm on the chart, and looks things up in what comes out.
+//! Runs Helm on the chart, and finds objects in its output.
 
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ pub(crate) fn helm(arguments: &[&str], values: &str) -> Result<String, String> {
     let mut child = Command::new(program())
         .args(arguments)
         .current_dir(repository())
-        // Whatever cluster this machine knows is not asked.
+        // Helm must not ask a cluster that this machine happens to know.
         .env("KUBECONFIG", "/dev/null")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

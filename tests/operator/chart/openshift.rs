@@ -1,5 +1,5 @@
-//! OpenShift admits every pod of the chart, and of the page that installs it for a trial, with the SCC `restricted-v2`.
-//! The cluster itself is not at hand: the rules here are those of that SCC.
+//! OpenShift admits every pod of the chart with the SCC `restricted-v2`, and every pod of the page that installs the chart for a
+//! trial. No OpenShift cluster is at hand: the rules here are a copy of the SCC's rules.
 
 use serde_json::Value;
 

@@ -26,7 +26,7 @@ fn server() -> &'static Cluster {
         cluster.kubectl(&apply, "").expect("the API server accepts the definitions");
         let all = ["wait", "--for=condition=Established", "--timeout=60s", "--all", "crd"];
         cluster.kubectl(&all, "").expect("the definitions are established");
-        // Those that a value set watches.
+        // The namespaces that a set of values watches.
         for namespace in ["tenants", "tenants-a", "tenants-b"] {
             let _ = cluster.kubectl(&["create", "namespace", namespace], "");
         }

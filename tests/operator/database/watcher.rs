@@ -73,7 +73,7 @@ async fn the_administrators_database_is_closed_to_tenants_where_it_is_the_admini
     let database = quoted(there.path().trim_start_matches('/'));
     let give = format!("ALTER DATABASE {database} OWNER TO {}", rig.admin());
     rig.root().await.batch_execute(&give).await.expect("a superuser may");
-    // A tenant holds a lock of the operator's meanwhile, which does not keep it from this.
+    // Meanwhile a tenant holds a lock of the operator, which does not keep the operator from closing the database to tenants.
     let role = watcher_role(&rig.name);
     let tenants = postgres::client(there.as_str()).await;
     let hold = "SELECT pg_advisory_lock(hashtextextended($1, 0))";

@@ -27,7 +27,7 @@ fn name(number: usize) -> String {
     format!("failing{number:02}")
 }
 
-/// The database of every second one goes with it.
+/// The database of every second Tenant is deleted with the Tenant.
 fn is_dropped(number: usize) -> bool {
     number.is_multiple_of(2)
 }

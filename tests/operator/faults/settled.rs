@@ -39,7 +39,7 @@ impl Objects {
         }
     }
 
-    /// Those of one Tenant.
+    /// The objects of one Tenant.
     pub(super) fn about(&self, name: &str) -> Seen {
         let of_kind = |kind: &str| -> Vec<Value> {
             self.declared.iter().filter(|object| object["kind"] == kind).cloned().collect()
@@ -251,7 +251,7 @@ fn list(namespace: &str, kinds: &str) -> Vec<Value> {
     items
 }
 
-/// The databases and roles whose names begin like those of a tenant.
+/// The databases and roles whose names begin like a tenant's database and role.
 pub(super) async fn on_server(admin: &str, tenant: &str) -> Vec<String> {
     let sql = "SELECT 'database ' || concat_ws('|', datname, pg_get_userbyid(datdba), datallowconn, \
                    shobj_description(oid, 'pg_database')) \

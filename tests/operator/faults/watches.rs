@@ -16,7 +16,8 @@ async fn what_happens_while_watches_are_broken_is_found() {
     gate.allow_all();
     let operator = release.start().await;
     operator.leads().await;
-    // After the first, a watch begins again with the version of before. After the second, the operator has only new lists.
+    // After a refused watch, the next watch begins with the earlier version. After an expired watch, the operator has only new
+    // lists.
     for (round, broken) in [Watches::Refused, Watches::Expired].into_iter().enumerate() {
         let [kept, gone, new] = ["kept", "gone", "new"].map(|what| format!("missed{what}{round}"));
         let hook = format!("{kept}-hook");

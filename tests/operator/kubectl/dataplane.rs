@@ -408,7 +408,7 @@ async fn each_command_needs_its_verb_in_the_namespace_and_a_token() {
         }
     }
 
-    // Only those who may see it learn what is not there.
+    // Only users who may see a webhook learn whether it exists.
     let lists = cluster().service_account(&stage.namespace, "lists");
     let (code, _, err) = stage.asks(&lists, &["deliveries", "gone"]);
     assert_eq!((code, err.contains("The Webhook is not served")), (1, true), "{err}");
@@ -657,7 +657,7 @@ async fn requests_of_the_platform_count_against_the_tenants_limit() {
     let limited = declared.replacen("  clientCode: ACME\n", &format!("  clientCode: ACME\n  {limits}\n"), 1);
     assert_ne!(limited, declared);
     stage.home.write("all.yaml", &limited);
-    // Two in a row are one too many as soon as the limit is served.
+    // Two requests in a row are one too many as soon as the limit is served.
     for path in ["webhooks/orders/deliveries", "tenants/acme/deliveries"] {
         eventually("the tenant is at its limit", SOON, async || {
             let reply = stage.get(&token, path).await;

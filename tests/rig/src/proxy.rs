@@ -75,7 +75,7 @@ enum Question {
 type Forward = fn(client: TcpStream, server: TcpStream, state: &Arc<State>);
 
 impl Proxy {
-    /// A proxy to `server` that forwards bytes, whatever they mean.
+    /// A proxy to `server` that forwards bytes without reading them.
     pub fn to(server: SocketAddr) -> Self {
         Self::forwarding(server, forward_bytes)
     }

@@ -121,7 +121,7 @@ impl ApiServer {
         admin(&self.folder)
     }
 
-    /// Where its files are; removed with it.
+    /// The folder of the cluster's files, which is removed with the cluster.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -130,7 +130,7 @@ impl ApiServer {
         self.folder.join("audit.log")
     }
 
-    /// The process id of one of its programs, which is a guard's child.
+    /// The process id of a program of the cluster. The program is the child of a guard.
     pub(super) fn process(&self, program: &str) -> u32 {
         let guards: Vec<u32> =
             self.guards.lock().expect("no thread panics with it").iter().map(Child::id).collect();

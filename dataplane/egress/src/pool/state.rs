@@ -35,7 +35,7 @@ pub(super) struct ReceiverLoad {
     pub(super) starving: usize,
     /// Whether an opening was given up, and no opening has succeeded since without starving.
     pub(super) gave_up: bool,
-    /// The least time that opening one of its connections took, of those that were in use.
+    /// The shortest time that opening a connection took, among the connections in use.
     pub(super) quickest: Option<Duration>,
     /// When an attempt read an answer last.
     pub(super) answered_at: Option<Instant>,

@@ -630,7 +630,7 @@ pub(crate) async fn a_quick_webhook_is_not_delayed_by_thousands_that_are_not(rig
     let none = Room { slots: 9, slow: 0, without_claim: 0 };
     let claims = rig.schedule().claim(none, LEASE).await.expect("claims");
     assert_eq!(webhooks(&claims), ["quick"]);
-    // Nor are they by it.
+    // Nor does the quick webhook delay the thousands.
     let claims =
         rig.schedule().claim(Room { slots: 9, slow: 5, without_claim: 0 }, LEASE).await.expect("claims");
     assert_eq!(claims.len(), 5);

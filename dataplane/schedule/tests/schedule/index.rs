@@ -1,4 +1,4 @@
-//! After whatever transitions, the keys on Redis say the same: each queue and each tenant is where it belongs.
+//! The keys on Redis agree after every sequence of transitions: each queue and each tenant is where it belongs.
 
 use std::time::Duration;
 

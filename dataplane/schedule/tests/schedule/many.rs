@@ -244,7 +244,7 @@ async fn what_a_dead_predecessor_held_is_found_and_released() {
     }
     assert_eq!(count, 1_200);
     assert!(after.abandoned().await.expect("looks").is_empty(), "they are its own");
-    // When the process of before ends late, nothing changes.
+    // When the earlier process ends late, nothing changes.
     assert_eq!(process("pod-1").abandoned().await.expect("looks").len(), 2);
 }
 

@@ -84,7 +84,7 @@ pub(super) struct Keeping {
 
 /// The webhooks of a tenant, as far as their secrets are concerned.
 pub(super) struct WebhookSecrets<'a> {
-    /// What those with `generateSecret` ask for, and their customers, by uid.
+    /// The `generateSecret` and the customer of each webhook that has one, by uid.
     pub(super) generate: BTreeMap<&'a str, (&'a GenerateSecret, &'a str)>,
     /// Whether the webhook with this uid keeps its secret although it is not in `generate`, because it can't be read.
     pub(super) may_have: &'a dyn Fn(&str) -> bool,

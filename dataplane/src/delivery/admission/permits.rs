@@ -151,7 +151,7 @@ mod tests {
             self.all().assign(&self.clock, claims, queued).collect()
         }
 
-        /// Moves the clock, and runs what waited for it.
+        /// Moves the clock, and runs the tasks that waited for that time.
         async fn advance(&self, by: Duration) {
             self.time.advance(by);
             for _ in 0..9 {

@@ -111,7 +111,7 @@ fn most_of(event: &str) -> i64 {
 struct RetentionState {
     /// What the database looked like when everything old was deleted.
     seen: Seen,
-    /// When the oldest of what is left becomes old, in milliseconds since 1970.
+    /// When the oldest remaining rows become old, in milliseconds since 1970.
     next_ms: i64,
 }
 
@@ -243,7 +243,8 @@ impl Retention {
         })
     }
 
-    /// Returns how many deliveries were deleted, and when the oldest of what is left becomes old; `None`: the time was up before.
+    /// Returns how many deliveries were deleted, and when the oldest remaining delivery becomes old; `None`: the time was up
+    /// before.
     async fn delete_old(
         &self,
         tenant: &ServedTenant,
@@ -261,7 +262,7 @@ impl Retention {
         Ok((deliveries.count, (deliveries.is_all && links.is_all).then_some(next_ms)))
     }
 
-    /// Deletes old bulk resend requests. Returns the old audit entries, and when the oldest of what is left becomes old, in milliseconds
+    /// Deletes old bulk resend requests. Returns the old audit entries, and when the oldest remaining row becomes old, in milliseconds
     /// since 1970.
     async fn look(&self, database: &Database) -> Result<(OldEntries, i64), StoreError> {
         let mut transaction = database.begin(&self.clock).await?;

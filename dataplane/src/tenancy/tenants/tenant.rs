@@ -81,7 +81,8 @@ impl ServedTenant {
         self.warnings.get(webhook_uid).map_or(&[], Vec::as_slice)
     }
 
-    /// Records which customers of its webhooks the tenant lacks. Returns those that it lacked when this was called before.
+    /// Records which customers of its webhooks the tenant lacks. Returns the customers that the tenant lacked at the previous
+    /// call.
     pub fn note_unknown_customers(&self, unknown: BTreeSet<String>) -> BTreeSet<String> {
         std::mem::replace(&mut *self.unknown_customers.lock(), unknown)
     }
@@ -253,7 +254,7 @@ pub enum HeldWebhooks {
 pub struct LocalReceiver {
     /// The sockets at which it listens.
     pub sockets: Vec<SocketAddr>,
-    /// What trusts its certificate.
+    /// The trust in the receiver's certificate.
     pub trust: Trust,
 }
 

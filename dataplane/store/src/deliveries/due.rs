@@ -1,4 +1,4 @@
-//! When deliveries are due. The schedule is built from this.
+//! When deliveries are due. The schedule is built from these times.
 
 use docket_domain::delivery::{DeliveryId, Due, MAX_ATTEMPTS};
 

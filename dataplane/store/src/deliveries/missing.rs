@@ -27,8 +27,8 @@ impl MissingWebhook {
     }
 }
 
-/// The largest number of missing webhooks that are read. A row is deleted when its webhook is declared again, or when
-/// no delivery is queued for it.
+/// The largest number of missing webhooks that are read. A row is deleted when its webhook is declared again, or when the webhook
+/// has no queued delivery.
 const MOST: i64 = 10_000;
 
 /// The webhooks that are known to be missing.

@@ -327,7 +327,7 @@ async fn program_of_before_keys_cannot_end_deliveries_for_their_webhook() {
     }
 }
 
-/// Rows of a version before keys get the keys of their webhooks, whatever uid they have.
+/// Rows from before webhooks had keys get the keys of their webhooks, for every uid.
 async fn rows_of_before_keys_get_them(rig: TenantDatabase) {
     let ids = rig.queued(4, T0).await;
     rig.set_status(ids[2], Status::Succeeded).await;

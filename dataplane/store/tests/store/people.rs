@@ -145,7 +145,7 @@ async fn customers_are_listed_by_name_up_to_a_limit(rig: TenantDatabase) {
         rig.write(async |t| contacts::insert_customer(t, code, name, T0).await).await;
     }
     let mut reader = rig.reader().await;
-    // The limit leaves out the last code, which is that of the rig's own customer.
+    // The limit leaves out the last code, which belongs to the rig's own customer.
     for (limit, codes) in [(3, &["A-3", "A-1", "A-2"][..]), (100, &["A-3", CUSTOMER, "A-1", "A-2"])] {
         let found = contacts::customers(&mut reader, limit).await.expect("a statement");
         assert_eq!(found.iter().map(|customer| &*customer.code).collect::<Vec<_>>(), codes);

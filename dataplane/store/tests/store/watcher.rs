@@ -196,7 +196,7 @@ async fn connections_of_all_programs_are_counted_against_their_limits() {
         budget.counts().used_connections(50).into_iter().next().map(|(_, used)| used)
     };
     assert_eq!(budget.counts().used_connections(50), [], "it was not asked yet");
-    // Sessions of before may still be ending.
+    // Earlier sessions may still be ending.
     let sessions = async |count: f64| -> UsedConnections {
         let begun = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! What operators of other versions wrote: format 1 is that of the version before formats, and the newer ones are of the next format.
+//! Texts that operators of other versions wrote: the version before formats wrote format 1, and a newer version the next format.
 
 use serde_json::json;
 

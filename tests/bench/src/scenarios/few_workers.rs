@@ -27,8 +27,7 @@ const RECEIVERS: [Behaviour; 10] = [
 const BURSTS: [usize; 2] = [200, 1_000];
 /// The time since the first save in which a POST is a first attempt: the first retry is due 60 s after its attempt has failed.
 const FIRST_ATTEMPTS: Duration = Duration::from_secs(59);
-/// The time after which the receiver has closed all idle connections, which it does after 5 s. So no client begins
-/// with an open one.
+/// The rest before a run. The receiver closes idle connections after 5 s, so that no client begins with an open connection.
 const REST: Duration = Duration::from_secs(6);
 
 pub(super) async fn run(bench: &Bench, shape: Shape) -> Vec<Figure> {

@@ -1,5 +1,5 @@
-//! Endpoints that accept connections and never respond, from a cold start. The figures are of a healthy tenant, a
-//! healthy webhook of the same tenant, and a slow endpoint beside them.
+//! Endpoints that accept connections and never respond, from a cold start. The figures are about three others beside them: a
+//! healthy tenant, a healthy webhook of the same tenant, and a slow endpoint.
 
 use std::time::{Duration, Instant};
 

@@ -39,7 +39,7 @@ const WORDS: [&str; 23] = [
     "WWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWW",
 ];
 
-/// What a page shows: its texts, and those in its fields.
+/// The texts that a page shows, and the texts in its fields.
 const TEXTS: &str = r#"
 document.title + "\n" + document.body.textContent + "\n"
   + [...document.querySelectorAll("input, option, textarea")].map((one) => one.value).join("\n")"#;

@@ -216,7 +216,7 @@ fn scan(text: &str) -> Found {
     found
 }
 
-/// The path of what stands in these modules.
+/// The path of an item in these modules.
 fn within(around: &[(usize, &str)], name: &str) -> String {
     let names = around.iter().map(|(_, module)| *module).chain([name]);
     names.collect::<Vec<_>>().join("::")

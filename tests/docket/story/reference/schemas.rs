@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::cell;
 
-/// The component of an order in a response; its fields are those of the requests.
+/// The component of an order in a response; its fields are the fields of the requests.
 const STORED_ORDER: &str = "StoredOrder";
 /// The section about the fields of orders.
 pub(super) const ORDERS: &str = "Fields of an order";
 /// The longest pattern that is shown. What a longer one accepts is in the description of its field.
 const LONGEST_PATTERN: usize = 40;
 
-/// Whether fields are those of a request or of a response.
+/// Whether fields belong to a request or to a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
     ToDocket,

@@ -73,7 +73,7 @@ pub(super) struct Call {
 #[derive(Clone, Copy)]
 struct Fault {
     status: StatusCode,
-    /// The API server has done it all the same.
+    /// Whether the API server does the write before the call fails.
     is_late: bool,
 }
 
@@ -110,12 +110,12 @@ impl Gate {
         locked(&self.faults.settings).seed = seed;
     }
 
-    /// The number of calls, and how many of them failed so.
+    /// The number of calls, and how many of them failed because of a fault.
     pub fn failed(&self) -> (u64, usize) {
         (self.faults.calls.load(Ordering::SeqCst), self.faults.failed.load(Ordering::SeqCst))
     }
 
-    /// Lets this many writes pass; the others wait until the next call. `None`: those that wait, and all others, pass.
+    /// Lets this many writes pass; the other writes wait until the next call. `None`: all writes pass, also the waiting ones.
     pub fn hold_writes_after(&self, writes: Option<usize>) {
         self.faults.writes.store(0, Ordering::SeqCst);
         self.faults.held_after.send_replace(writes);

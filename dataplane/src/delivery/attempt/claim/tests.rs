@@ -54,7 +54,7 @@ impl Rig {
         rig
     }
 
-    /// The same with a worker that claims nothing: it makes the attempts that are handed off to it.
+    /// A rig whose worker claims nothing: it makes the attempts that are handed off to it.
     async fn standing(name: &str) -> Self {
         let folder = Folder::new(name);
         let tenant = testing::served(config(), Sqlite::new(folder.path().join("tenant.db")));

@@ -94,7 +94,7 @@ pub(super) struct Scan {
     pub(super) schedule_away: Arc<AtomicBool>,
     /// Says whether what is served is what is declared.
     pub(super) tenants: Arc<Tenants>,
-    /// How long the deliveries of a missing webhook wait for it.
+    /// How long the deliveries of a missing webhook wait until the webhook is declared again.
     pub(super) grace: Duration,
     /// The grace begins again after this time without a sweep: [`UNSEEN`], or longer if sweeps are rare.
     pub(super) unseen: Duration,
@@ -231,7 +231,7 @@ async fn tidy(
     let now = transaction.now();
     let missing = deliveries::missing(&mut transaction).await?;
     idempotency::forget(&mut transaction, now.as_millisecond() - millis(KEEP_ANSWERS)).await?;
-    // Last, since outcomes of attempts wait for it.
+    // This comes last, because outcomes of attempts wait for it.
     deliveries::queue_unfinished(&mut transaction, dead).await?;
     transaction.commit().await?;
     Ok((now, missing))

@@ -125,7 +125,8 @@ impl Scan {
         let new: BTreeSet<&str> = dues.iter().map(|due| due.webhook.as_str()).filter(is_new).collect();
         let counts = deliveries::count_queued(&mut database.reader().await?, new.iter().copied()).await?;
         let now_ms = now.as_millisecond();
-        // A process that is behind may not know a webhook that is declared again, and what is new was published for it.
+        // A process with older declarations may not know that a webhook is declared again. Newer deliveries were published for
+        // the new webhook.
         let created_ms = now_ms - millis(self.grace.min(SOURCE_LAG));
         let since_ms = now_ms - millis(self.grace);
         let mut transaction = database.begin(&self.clock).await?;
