@@ -82,7 +82,7 @@ part! {
         opt city_transfer_tax: Money,
         /// Why no transfer tax is due.
         opt tax_exemption: Text<200>,
-        /// Number of what is released, assigned or amended. Required at export for those.
+        /// Number of the instrument that is released, assigned or amended. Required at export for these kinds.
         opt related_instrument_number: RecordNumber<40>,
         /// Name of the file, without folder.
         opt file_name: FileName,

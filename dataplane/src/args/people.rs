@@ -55,7 +55,7 @@ pub enum ContactCommand {
     Revoke(OneContact),
     /// Deactivate a contact, who can no longer sign in. All tokens end within five seconds.
     Deactivate(OneContact),
-    /// Activate a contact again, with the password of before.
+    /// Activate a contact again, with the earlier password.
     Activate(OneContact),
 }
 
@@ -125,7 +125,7 @@ pub enum EmployeeCommand {
     Revoke(OneEmployee),
     /// Deactivate an employee, who can no longer sign in. All tokens end within five seconds.
     Deactivate(OneEmployee),
-    /// Activate an employee again, with the password of before.
+    /// Activate an employee again, with the earlier password.
     Activate(OneEmployee),
 }
 

@@ -151,7 +151,7 @@ metrics! {
         save_wait: Histogram = Histogram::new(exponential_buckets(0.001, 2.0, 10)),
             "save_wait_seconds", "Time that a group of new orders waited for save permits of its deliveries";
         save_waits_given_up: Counter,
-            "save_waits_given_up", "Groups of new orders that got too few save permits for their deliveries within a quarter of a second, and were saved without";
+            "save_waits_given_up", "Groups of new orders that got too few save permits for their deliveries within a quarter of a second, and were saved without them";
         connections: Labelled<Gauge, 3> = Labelled::new("state", ["in_use", "idle", "opening"], Gauge::default),
             "receiver_connections", "Connections to receivers, by state";
         starving: Gauge,

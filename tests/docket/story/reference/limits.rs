@@ -101,7 +101,7 @@ pub(super) fn of_all() -> String {
         ],
     );
     let turns = format!(
-        "{} at a time, of which one source has one; {} ms later the next. {} may wait or be served, of which one source may be a quarter; a further one, and one that waits for 2 s, gets [`503`](problems.md#unavailable)",
+        "{} at a time, at most one of them for each source; {} ms later the next. {} may wait or be served, at most a quarter of them for each source; a further one, and one that waits for 2 s, gets [`503`](problems.md#unavailable)",
         anonymous::AT_ONCE,
         anonymous::PAUSE.as_millis(),
         anonymous::PLACES
@@ -141,7 +141,7 @@ pub(super) fn of_all() -> String {
             (
                 "`/portal/mail/{token}`",
                 format!(
-                    "A body of {} in {}; one read of the tenant's database; {MAIL_LINKS} at a time, of which one source has one while others wait",
+                    "A body of {} in {}; one read of the tenant's database; {MAIL_LINKS} at a time, at most one of them for each source while others wait",
                     bytes(body::SIGN_IN_LIMIT),
                     time(body::TIME)
                 ),
@@ -204,7 +204,7 @@ pub(super) fn of_all() -> String {
             (
                 "Time that an unused connection is kept open",
                 format!(
-                    "{}; {} while another connection to its host and port takes longer than that to open; not at all if one takes longer than {}, or it did itself, or one was given up. Neither of these times is less than {} times as long as opening one takes there",
+                    "{0}; {1} while another connection to its host and port takes longer than {1} to open; not at all if another one takes longer than {2}, if this one did, or if an opening there was given up. The limits {1} and {2} are at least {3} times as long as opening a connection there takes",
                     time(docket_egress::IDLE_LIMIT),
                     time(docket_egress::LONGEST_WAIT),
                     time(docket_egress::STARVING),
