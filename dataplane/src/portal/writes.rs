@@ -111,7 +111,7 @@ pub enum DeclaredBy {
 #[derive(Debug, thiserror::Error)]
 pub enum NotWritten {
     /// The webhook has changed since the form was made.
-    #[error("it was changed meanwhile")]
+    #[error("the webhook was changed meanwhile")]
     Changed,
     /// The cluster does not accept the webhook. The text says why, for the user.
     #[error("{0}")]

@@ -7,7 +7,7 @@ pub enum StoreError {
     #[error("the database is not available: {0}")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A row with this key exists already, or a row to which the new row refers does not exist.
-    #[error("a row with this key exists, or one that it refers to does not")]
+    #[error("a row with this key exists already, or a row that it refers to does not exist")]
     Conflict,
     /// An internal error: a statement or a stored value does not fit the schema.
     #[error("unexpected result of the database: {0}")]

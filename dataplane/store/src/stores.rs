@@ -358,7 +358,7 @@ impl Stores {
         }
         let watcher = Watcher::new(url.expose()).map(Arc::new);
         let watcher = watcher.inspect_err(|error| {
-            tracing::warn!(error = %error, "a watcher of a PostgreSQL server can't be used; its databases are all read");
+            tracing::warn!(error = %error, "the watcher of a PostgreSQL server can't be used; all databases of the server are read");
         });
         let watcher = watcher.ok()?;
         watchers.insert(url.expose().to_owned(), Arc::downgrade(&watcher));

@@ -107,8 +107,8 @@ async fn close(admin: &AdminPool, server: &str, was_open: bool) -> bool {
             tracing::warn!(
                 server,
                 database,
-                "all roles could connect to the administrator's database, also those of \
-                tenants; this was revoked; grant CONNECT to those that need it"
+                "all roles, also the tenants' roles, could connect to the administrator's database; \
+                the operator revoked that; grant CONNECT to the roles that need it"
             );
             return false;
         }

@@ -117,7 +117,7 @@ async fn keep_unused(
                 tracing::info!(
                     tenant = %secret.tenant,
                     secret = %secret.name,
-                    "deleting a signing secret that no Webhook has asked for in its time, or the oldest of too many"
+                    "deleting a signing secret: no Webhook asked for it in time, or the Tenant has too many unused ones"
                 );
                 context.kube.delete_unchanged_secret(secret).await?;
             }
@@ -181,7 +181,7 @@ async fn write_runtime(context: &Context, compiled: &Compiled<'_>) -> Result<(),
         }
         None => context.kube.create_secret(&secret).await?,
     }
-    tracing::info!(tenant = %meta.name, runtime.revision = runtime.revision, "handed over to the data plane");
+    tracing::info!(tenant = %meta.name, runtime.revision = runtime.revision, "configuration handed over to the data plane");
     if lost_signing_keys(fetched) {
         context.kube.publish::<Tenant>(meta, &remade_signing_keys()).await;
     }

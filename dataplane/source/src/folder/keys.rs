@@ -193,7 +193,7 @@ impl Keys {
             if unused.is_some() {
                 tracing::info!(
                     webhook = uid,
-                    "the generated signing secret that was kept for the webhook signs again"
+                    "the webhook is back; the generated signing secret that was kept for it signs again"
                 );
             }
             // A webhook that was put back counts from its own generation: else raising that would rotate nothing.

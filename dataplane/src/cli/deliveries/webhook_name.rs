@@ -67,7 +67,7 @@ pub(super) fn unknown(name: &str, served: &[WebhookConfig], webhooks: Webhooks<'
         Some(near) => {
             anyhow::anyhow!("the tenant has no webhook {name:?}; did you mean {}?", near.full_name)
         }
-        None => anyhow::anyhow!("the tenant has no webhook {name:?}, and none at all"),
+        None => anyhow::anyhow!("the tenant has no webhook {name:?}: it has no webhooks"),
     }
 }
 

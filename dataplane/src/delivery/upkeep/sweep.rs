@@ -221,7 +221,7 @@ impl Sweeper {
     /// Gives the schedule these limits. `only`: they replace all limits that it has.
     async fn limit(&self, limits: Vec<(Arc<str>, TenantShares)>, only: bool) {
         if let Err(error) = self.scan.schedule.limit(limits, only).await {
-            tracing::warn!(%error, "giving the schedule the limits of tenants failed; the next sweep does it again");
+            tracing::warn!(%error, "setting the tenants' limits in the schedule failed; the next sweep retries");
         }
     }
 

@@ -95,7 +95,7 @@ impl WebhookObjects {
                     ),
                     Some(problem) => tracing::error!(
                         problem,
-                        "the portal declares no webhooks until the API server refuses what its policy forbids"
+                        "the API server does not enforce the portal's policy; the portal declares no webhooks until it does"
                     ),
                 }
             }

@@ -128,7 +128,7 @@ impl Watcher {
                 if !self.is_away.swap(true, Ordering::Relaxed) {
                     tracing::warn!(
                         error = %error,
-                        "asking a PostgreSQL server which databases changed failed; all of them are read; retrying"
+                        "asking a PostgreSQL server which databases changed failed; all its databases are read; retrying"
                     );
                 }
             }

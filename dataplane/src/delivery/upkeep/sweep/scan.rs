@@ -125,7 +125,7 @@ impl Scan {
         if sweep.is_usual() {
             let code = sweep.tenant.config.client_code.as_str();
             if let Err(error) = self.rekey_finished(database).await {
-                tracing::warn!(tenant.code = code, error = %error, "giving finished deliveries the keys of their webhooks failed; the next sweep continues");
+                tracing::warn!(tenant.code = code, error = %error, "storing the keys of webhooks in finished deliveries failed; the next sweep continues");
             }
             if let Err(error) = self.fold_searches(database).await {
                 tracing::warn!(tenant.code = code, error = %error, "folding searched texts failed; the next sweep continues");

@@ -47,7 +47,7 @@ impl Failed {
     pub(super) fn of_write(self) -> NotWritten {
         match self {
             Self::TooSlow | Self::Error(ApiServerError::Unavailable(_)) => {
-                tracing::warn!(error = %self, "the API server did not answer whether it made a change of the portal");
+                tracing::warn!(error = %self, "the API server did not answer a write of the portal; the change may have been made");
                 NotWritten::Unknown
             }
             failed => failed.into(),
@@ -64,7 +64,7 @@ impl From<Failed> for NotWritten {
                 Self::Refused(format!("The cluster does not accept this webhook: {why}"))
             }
             Failed::Error(error @ ApiServerError::Forbidden(_)) => {
-                tracing::error!(%error, "the portal's service account may not do what it has to");
+                tracing::error!(%error, "the portal's service account lacks a right");
                 Self::Refused(
                     "The cluster does not let the portal do this; its log says what is missing".to_owned(),
                 )
