@@ -1,5 +1,6 @@
-//! The commands beside the servers: people, deliveries and the audit of a tenant, also while `docket dev` or `docket serve` runs on
-//! the same data; for a receiver's author; the documentation as files; a health check.
+//! The commands beside the servers. Some show or change the people, the deliveries and the audit of a tenant, also while `docket
+//! dev` or `docket serve` runs on the same data. Others help the author of a receiver, write the documentation as files, or check
+//! the health.
 
 pub mod audit;
 mod ca_file;

@@ -15,7 +15,7 @@ use docket_tests::stores;
 
 use crate::delivery::stage::{SOON, USER, Webhook, home, save};
 
-/// Attempts at once, after 0.6, 1.8, 4.2 and 9 s.
+/// With these flags, attempts begin at once, and after 0.6, 1.8, 4.2 and 9 s.
 const SLOW: &str =
     "--backoff-base 300ms --poll-interval 200ms --attempt-timeout 3s --allow-egress 127.0.0.1/32";
 
@@ -234,7 +234,7 @@ async fn process_that_is_killed_while_it_sends_loses_and_doubles_no_message() {
     server.kill();
     mail.reply("250 OK");
     let _server = start(&home, &mail, "").await;
-    // Another process would send it when the claim expires.
+    // Another process would send the message when the claim expires.
     hurry(&home);
     let lost = arrived(&mail, 1).await;
     assert_eq!(

@@ -529,7 +529,7 @@ mod tests {
     /// A change that makes the good history break a rule, and the rule's number.
     type Breaking = (usize, fn(&mut History));
 
-    /// Each rule has one at least.
+    /// The changes. Each rule has at least one.
     const BREAKING: &[Breaking] = &[
         (0, |history| history.tenants[0].orders.clear()),
         (0, |history| history.tenants[0].orders[0].reference = "r3".to_owned()),

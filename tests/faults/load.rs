@@ -38,7 +38,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Starts clients, which take turns with tenants and APIs. `number` is of the load, so that no text is used twice.
+    /// Starts clients, which take turns with tenants and APIs. `number` distinguishes loads, so that no text is used twice.
     pub(crate) fn start(
         tenants: &[Place],
         apis: &[SocketAddr],

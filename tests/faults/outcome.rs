@@ -45,7 +45,7 @@ pub(crate) struct Outcome {
     /// The number of independent trials. Each of them could have failed.
     pub(crate) trials: u64,
     pub(crate) figures: Vec<(String, String)>,
-    /// Each breaks a rule; none: the scenario passed.
+    /// The rules that were broken; empty: the scenario passed.
     pub(crate) violations: Vec<String>,
     /// What the checker has read.
     pub(crate) history: History,

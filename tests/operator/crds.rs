@@ -13,15 +13,16 @@ use serde_json::{Value, json};
 /// The verdict on a value that a test expects from the API server and from our reader.
 #[derive(Clone, Copy)]
 enum Expectation {
-    /// Both accept it.
+    /// The API server and our reader accept the value.
     Accepted,
-    /// Both refuse it with the same text: a rule in CEL.
+    /// The API server and our reader refuse the value with the same text: a rule in CEL.
     Both(&'static str),
     /// The texts of the API server and of our reader: a rule of the schema's structure, which the API server words by itself.
     Each(&'static str, &'static str),
-    /// Only the API server accepts it; our reader refuses it with this text. The operator reports it as `InvalidSpec`.
+    /// Only the API server accepts the value; our reader refuses it with this text. The operator reports the object as
+    /// `InvalidSpec`.
     OnlyReader(&'static str),
-    /// Only our reader accepts it; the API server refuses it with this text.
+    /// Only our reader accepts the value; the API server refuses it with this text.
     OnlyServer(&'static str),
 }
 use Expectation::{Accepted, Both, Each, OnlyReader, OnlyServer};

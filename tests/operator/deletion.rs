@@ -92,7 +92,7 @@ async fn with_the_server_away_it_says_so_and_can_be_given_up() {
         release.wait("tenant", tenant, "Ready", "True").await;
     }
     let uid = release.object("tenant", "gaveup")["metadata"]["uid"].as_str().unwrap().to_owned();
-    // Nothing listens there. The file is read again when it changes.
+    // No server listens at this address. The operator reads the file again when it changes.
     release.file("main.url", "postgres://postgres:x@127.0.0.1:1/postgres");
     let mark = cluster().mark();
     release.kubectl(&["delete", "tenant", "gaveup", "--wait=false"]);

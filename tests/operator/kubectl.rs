@@ -243,7 +243,7 @@ fn each_command_needs_the_rights_that_the_document_lists_and_no_others() {
     release.apply(&tenant_yaml("allowed"));
     let names = [None, Some(release.namespace.as_str()), Some(release.tenants.as_str())];
     for (at, (command, rights)) in documented().into_iter().enumerate() {
-        // The first needs none; the others ask a data plane: see `dataplane`.
+        // `completion` needs no right. The other commands of this list ask a data plane: see `dataplane`.
         if ["completion", "deliveries", "trace", "resend", "set-aside", "test", "audit", "people", "report"]
             .contains(&command.as_str())
         {

@@ -30,7 +30,7 @@ async fn api_server_that_is_away_for_ten_minutes_costs_nothing_but_time() {
     an_api_server_that_is_away_costs_nothing_but_time(300).await;
 }
 
-/// Both kinds with no rules for their spec, as if they had been stored long ago; or as they are.
+/// Defines both kinds as they are; `loose`: without rules for their spec, so that objects are stored as by an old definition.
 fn define(loose: bool) {
     let mut text = String::new();
     for definition in docket_crds::crd::definitions() {

@@ -47,7 +47,7 @@ async fn a_write_that_the_api_server_refuses_is_reported() {
     release.wait("tenant", "limited", "Ready", "True").await;
     let writes = release.writes(mark);
     let status = writes.iter().filter(|write| write.ends_with("tenants/status/limited")).count();
-    // Its own next try may come before ours, whose annotation is echoed then.
+    // The operator's own next try may come before the requested one. The status then repeats the annotation.
     assert!(status <= 2, "a refusal is reported once: {writes:?}");
 }
 
@@ -105,7 +105,7 @@ async fn a_webhook_says_that_its_tenant_is_paused_or_on_its_way_out() {
     release.kubectl(&["annotate", "tenant", "waiting", "docket.dev/reconcile-"]);
     release.wait("webhook", "after", "Ready", "True").await;
 
-    // Nothing listens there, so the Tenant can't go yet.
+    // No server listens at this address, so the Tenant can't be deleted yet.
     release.file("main.url", "postgres://postgres:x@127.0.0.1:1/postgres");
     release.kubectl(&["delete", "tenant", "waiting", "--wait=false"]);
     for webhook in ["before", "after"] {

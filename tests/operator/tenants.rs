@@ -82,7 +82,7 @@ async fn a_suspended_tenant_says_so_and_a_paused_one_is_left_alone() {
     release.kubectl(&["annotate", "tenant", "held", "docket.dev/reconcile=disabled"]);
     release.wait("tenant", "held", "Ready", "Unknown Paused").await;
     release.kubectl(&["patch", "tenant", "held", "--type=merge", "-p", r#"{"spec":{"suspend":false}}"#]);
-    // The next one is looked at after it, so by then it has been passed over.
+    // The operator comes to this Tenant after `held`, so once this Tenant is Ready, `held` was left out.
     release.apply(&tenant_yaml("held-not"));
     release.wait("tenant", "held-not", "Ready", "True").await;
     assert_eq!(release.runtime("held").unwrap()["config"]["suspended"], true);

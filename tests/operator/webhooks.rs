@@ -343,7 +343,7 @@ async fn a_webhook_of_another_namespace_needs_the_tenants_permission() {
     reports("stranger", r#""True""#).await;
     assert_eq!(release.runtime("shared").unwrap()["config"]["webhooks"][0]["name"], "stranger");
 
-    // Created again before its namespace has its label: what is queued for it waits.
+    // The Webhook is created again before its namespace has its label, so its queued deliveries wait.
     let delete = ["--namespace", &other, "delete", "webhook", "stranger"];
     cluster().kubectl(&delete, "").expect("it is deleted");
     let served = || release.runtime("shared").expect("it is served")["config"]["webhooks"].clone();
@@ -357,7 +357,8 @@ async fn a_webhook_of_another_namespace_needs_the_tenants_permission() {
     assert_eq!(held, [format!("{other}/stranger/C-1")]);
 }
 
-/// Less than what the webhooks below refer to, and more than an operator takes.
+/// The operator's memory limit: more than an operator needs, and less than the size of the objects that the Webhooks below refer
+/// to.
 const MEMORY: u64 = 112 << 20;
 
 #[tokio::test]
@@ -389,7 +390,7 @@ async fn what_strangers_let_webhooks_refer_to_does_not_fill_the_operators_memory
         webhook_yaml(name, "filled", &bundle).replace("tenantRef: {name: filled}", &reference)
     });
     release.apply_in(&other, &webhooks.collect::<String>());
-    // None is allowed; then the first hundred are, and no bundle is usable.
+    // First no Webhook is allowed. Then the first hundred are allowed, and no bundle is usable.
     for (from, reason) in [("Same", "RefNotPermitted"), ("All", "InvalidCaBundle")] {
         let allowed = format!(r#"{{"spec":{{"webhooks":{{"allowedNamespaces":{{"from":"{from}"}}}}}}}}"#);
         release.kubectl(&["patch", "tenant", "filled", "--type=merge", "-p", &allowed]);

@@ -31,7 +31,7 @@ async fn a_tenant_costs_seven_writes_and_then_none_also_over_a_restart() {
     let events = writes.iter().filter(|write| write.starts_with("create events/")).count();
     assert_eq!(events, 3, "two Secrets and Ready: {writes:?}");
     writes.retain(|write| !write.starts_with("create events/"));
-    // Once for the server, with the first of its tenants.
+    // The watcher is made once for the server, with the first of its tenants.
     let watcher = writes.iter().position(|write| write == "create secrets/docket-watcher-main");
     writes.remove(watcher.expect("the server's watcher has a password"));
     assert_eq!(

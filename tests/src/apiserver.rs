@@ -59,7 +59,7 @@ pub struct KubectlOutput {
 }
 
 impl KubectlOutput {
-    /// Its standard output; panics where it failed.
+    /// The standard output of the command; panics if the command failed.
     #[track_caller]
     pub fn expect(self, why: &str) -> String {
         assert!(self.ok, "{why}: {}", self.err);

@@ -18,7 +18,7 @@ pub const SOON: Duration = Duration::from_secs(60);
 /// The rights that the chart gives to the operator.
 const RULES: &str = include_str!("../../operator/rbac.yaml");
 
-/// Which Secrets it may write, as the chart says it.
+/// The policy that says which Secrets the operator may write, from the chart.
 const SECRETS_POLICY: &str = include_str!("../../operator/secrets-policy.yaml");
 
 /// A release namespace, a namespace of tenants, and an account that sees nothing else.
@@ -96,7 +96,7 @@ impl Release {
         self.cluster.kubectl_as(&self.kubeconfig, &[&namespace[..], arguments].concat(), input)
     }
 
-    /// One that watches all namespaces of its cluster, which it must have for itself.
+    /// A release whose operator watches all namespaces of its cluster. No other test may use the cluster.
     pub fn everywhere(cluster: &'static Cluster, purpose: &str) -> Self {
         let mut release = Self::on(cluster, purpose);
         release.watched.clear();
@@ -455,7 +455,7 @@ impl Operator {
         self.child.wait().expect("it can be waited for");
     }
 
-    /// SIGTERM; waits for its end.
+    /// Sends SIGTERM to the operator, and waits until it has ended.
     pub async fn terminate(mut self) -> ExitStatus {
         signal(self.child.id(), "TERM");
         let begun = Instant::now();

@@ -101,7 +101,7 @@ pub fn printed(page: &str) -> Vec<String> {
     blocks.flat_map(|(_, _, text)| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
-/// One script of all blocks, which says where it failed.
+/// A script of all blocks, which says where it failed.
 pub fn script(blocks: &[Block]) -> String {
     let mut script =
         "set -Eeuo pipefail\nexec 2>&1\ntrap 'echo \"failed in the block at line $BLOCK\"' ERR\n".to_owned();
@@ -182,7 +182,7 @@ fn compare(example: &Value, printed: &Value, at: &str, found: &mut Vec<String>) 
     }
 }
 
-/// The first of these lines that a text lacks after the ones before it.
+/// The first of `lines` that does not follow the lines before it in the text.
 pub fn first_missing<'a>(lines: &'a [String], text: &str) -> Option<&'a str> {
     let mut rest = text.lines().map(comparable);
     lines.iter().map(String::as_str).find(|wanted| {

@@ -28,7 +28,7 @@ const HEADINGS: f64 = 1.0;
 const TEXT: f64 = 2.0;
 /// How fast more occurrences in a text count less: this many count half as much as any number.
 const SATURATION: f64 = 1.5;
-/// How far a text that is longer than others counts less: 0 is not at all, 1 is in proportion.
+/// How much less a long text counts: 0 is no less, 1 is less in proportion to its length.
 const LENGTH_OF_PAGE: f64 = 0.6;
 const LENGTH_OF_SECTION: f64 = 0.7;
 /// How much the best section of a page counts beside the page.

@@ -34,7 +34,7 @@ pub struct Outgoing {
 }
 
 words! {
-    /// Why a message was not sent. A word, because replies of servers quote addresses.
+    /// Why a message was not sent: a word, and not the server's reply, because replies quote addresses.
     pub enum NotSent {
         /// The server can't be reached, or does not greet in time.
         Unreachable,

@@ -187,8 +187,7 @@ async fn update(
             return Err(Refusal::Conflict("the order is cancelled and can no longer be changed"));
         }
     }
-    // The version is checked only here: a request that fails at every version gets the same error for every version (RFC 9110,
-    // section 13.2.1).
+    // The check comes only here: a request that fails at every version gets the same error for each version (RFC 9110, 13.2.1).
     check_version(&before.head, if_match, request.version)?;
     let mut after = filled(before.clone(), request);
     if let Some(finalized) = request.finalize {

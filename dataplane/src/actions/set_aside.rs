@@ -25,9 +25,9 @@ const RESENT: Refusal = Refusal::Conflict(
 /// What to do with dead letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aside {
-    /// Set them aside.
+    /// Set the dead letters aside.
     Set,
-    /// Undo the setting aside: they count again.
+    /// Undo the setting aside: the dead letters count again.
     Undo,
 }
 

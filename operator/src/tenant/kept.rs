@@ -1,6 +1,6 @@
 //! Signing secrets that no Webhook asks for. Pure.
 //!
-//! A Webhook that is created again takes over its queue, and its receiver has the secret of before. So the Secret stays for a
+//! A Webhook that is created again takes over its queue, and its receiver has the earlier secret. So the Secret stays for a
 //! while, with a mark that says since when it is unused. If a Webhook of another customer or Tenant takes its name, its value is set
 //! aside in a Secret of another name.
 

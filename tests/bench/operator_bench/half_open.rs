@@ -20,7 +20,7 @@ pub(crate) struct HalfOpen {
     tenants: watch::Receiver<Objects>,
     path: String,
     client: Client,
-    /// Dropped before its release, whose folder it writes to.
+    /// The operator is dropped before its release, because it writes to the release's folder.
     _operator: Operator,
     _release: Release,
 }

@@ -86,7 +86,7 @@ async fn a_thousand_databases_are_scanned_in_turn_a_few_at_once() {
     let shutdown = CancellationToken::new();
     let run = tokio::spawn(detector.run(shutdown.clone()));
 
-    // All within the first interval: the clock stands still. The flood is the first tenant's.
+    // All of this happens within the first interval, because the clock stands still. The flood belongs to the first tenant.
     let open = || all.iter().filter(|tenant| tenant.store.database().is_open()).count();
     let (begun, mut most_open) = (Instant::now(), 0);
     eventually("all are detected", SOON, async || {

@@ -449,7 +449,7 @@ async fn only_an_ended_delivery_is_sent_again() {
     fails(&rig.home, &["deliveries", "list", "--tenant", "ACME", "--limit", "0"], "", "--limit");
 }
 
-/// What a `dev` at these addresses says, which must end by itself.
+/// Returns what `docket dev` prints at these addresses, where it must fail.
 fn ends(home: &Home, api: &str, management: &str) -> String {
     let arguments = ["dev", "--no-receiver", "--listen", api, "--management", management];
     let (done, text) = home.command(&arguments, "");

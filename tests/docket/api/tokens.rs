@@ -130,7 +130,7 @@ async fn a_token_made_with_the_tenants_key_is_good_for_its_time_only() {
 /// The digits of Base64 for URLs, by value.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// All characters that differ from this one in one bit of their value; of a point, which has none, a digit.
+/// All characters that differ from `was` in one bit of their value. A point has no value; a digit replaces it.
 fn changed(was: u8) -> Vec<char> {
     match DIGITS.iter().position(|digit| *digit == was) {
         Some(value) => (0..6).map(|bit| DIGITS[value ^ (1 << bit)] as char).collect(),

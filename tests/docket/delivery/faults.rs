@@ -119,7 +119,7 @@ async fn an_overtaken_attempt_leaves_its_successors_lease_alone() {
     assert_eq!(leases(&home), vec![("another worker".to_owned(), until_ms); 8]);
     assert_eq!(hook.count(), 8, "nothing is sent while the other worker has the lease");
 
-    // The other worker never ends its attempts, so this one makes the third.
+    // The other worker never ends its attempts, so this worker makes the third attempt.
     let rows = all_end(&home, 8).await;
     for row in rows {
         let classes: Vec<_> = attempts_of(&home, &row.id).iter().map(|a| a.class().to_owned()).collect();

@@ -362,10 +362,10 @@ async fn form_whose_session_has_ended_is_kept_until_its_own_user_sends_it_again(
             ];
             browser.post("/portal/sign-in", &fields).await
         };
-        // It survives a wrong password.
+        // The form that was kept survives a wrong password.
         let refused = sign_in(ALEX, "wrong").await;
         assert_eq!((refused.status, sent(&refused, "kept")), (401, text.clone()), "{refused:?}");
-        // Another user does not get it.
+        // Another user does not get the form that was kept.
         let others = sign_in(MO, PASSWORD).await;
         assert_eq!(others.status, 200, "{others:?}");
         assert!(
@@ -396,7 +396,7 @@ async fn form_whose_session_has_ended_is_kept_until_its_own_user_sends_it_again(
     for (path, form) in [
         (NEW, &[("csrf", &*csrf), ("displayName", &*long)][..]),
         (NEW, &[("csrf", &csrf[..64]), ("displayName", "x")]),
-        // It changes nothing, and its payload stays out of further pages.
+        // A check of a signature changes nothing, and its payload stays out of further pages.
         ("/portal/verify", &[("csrf", &*csrf), ("body", "{}")]),
     ] {
         let lost = browser.post_from(&headers, path, form).await;

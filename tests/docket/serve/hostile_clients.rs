@@ -131,7 +131,7 @@ impl Siege {
     }
 }
 
-/// Held by a case that needs the whole machine for its hostile parties.
+/// Waits for the turn of a case that needs the whole machine for its hostile parties. The case holds the result.
 pub(super) async fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::const_new(());
     TURN.lock().await

@@ -113,7 +113,7 @@ async fn invoices_are_detected_once_by_two_detectors() {
     assert_eq!(events.get::<_, i64>(0), 300, "each once");
 }
 
-/// This holds for every process that reports, and for all that it knew before.
+/// The worker that takes the report back is another process than the worker that made it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn customer_that_the_tenant_lacks_is_reported_until_it_is_there() {
     let stage = Stage::new().await;

@@ -69,7 +69,7 @@ async fn hold_back(
         .expect("held");
     let release = async {
         postgres::lock_waits(&watcher, 1).await;
-        // The first one waits for us. The others came before this request, which reads the database as they do.
+        // The first save waits for this lock. The other saves came before this request, which reads the database as they do.
         assert_eq!(client.get("/Orders/Search").await.status, 200);
         holder.batch_execute("ROLLBACK").await.expect("released");
     };

@@ -302,7 +302,7 @@ impl Watched {
         Self { home, server, works, fails, canaries }
     }
 
-    /// Runs a command as an operator does; nothing but what was typed may be in what it prints.
+    /// Runs a command as an operator does. Its output may have no private value except the ones that the operator typed.
     fn command(&self, arguments: &[&str], input: &str) {
         let (done, text) = self.home.command(arguments, input);
         assert!(done, "{text}");

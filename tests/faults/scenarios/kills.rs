@@ -68,7 +68,7 @@ pub(crate) async fn kill_at(
         proxy.restore();
     }
     world.processes[victim].start(&world.home);
-    // Now and then the next kill comes before it is ready.
+    // Sometimes the next kill comes before the process is ready.
     if random.below(4) > 0 {
         world.processes[victim].ready(&world.home).await;
     }

@@ -406,7 +406,7 @@ fn cases() -> Vec<Case> {
             14,
             Some(17),
         ),
-        // One of two replicas reaches it.
+        // Only one of two replicas reaches Redis.
         case(
             "DocketStoreDown",
             &[
@@ -498,7 +498,7 @@ fn promtool() -> PathBuf {
 fn test_of(case: &Case) -> Value {
     let series = case.series.iter().map(|(name, values)| {
         let name = name.replace("READY", READY);
-        // Each has the label that a scrape gives it.
+        // Each series has the label that a scrape gives it.
         let name = match name.split_once('{') {
             Some((name, labels)) => format!("{name}{{namespace='docket-system',{labels}"),
             None => format!("{name}{{namespace='docket-system'}}"),

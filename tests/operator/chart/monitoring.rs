@@ -115,7 +115,7 @@ fn rules_are_about_this_release_and_lead_to_their_explanation() {
     let objects = render(&file("ci/full-values.yaml"));
     let rules =
         objects.one("PrometheusRule", "docket")["spec"]["groups"][0]["rules"].as_array().expect("a list");
-    // What they ask for is computed before them.
+    // The rules that record series come first, because alerts use their series.
     let (records, rules) = rules.split_at(rules_of("records").len());
     for record in records {
         assert!(record["record"].is_string(), "{record}");

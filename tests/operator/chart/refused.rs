@@ -239,7 +239,7 @@ fn connections_fit_by_default_with_autoscaling_and_where_a_server_takes_as_many(
     ] {
         assert!(message.contains(expected), "{expected} is not in {message}");
     }
-    // A pod of the API that delivers asks the watcher too.
+    // A pod of the API that delivers needs a connection for the watcher, too.
     let delivers = format!("{}\napi: {{deliver: true}}", server(215));
     assert!(refusal(&delivers).contains("may open 216 connections"));
     let both = refusal(&format!("{}\nconnectionLimit: 20", server(100)));
@@ -403,7 +403,7 @@ const WRONG: &[(&str, &str)] = &[
 #[test]
 fn wrong_values_are_named() {
     for (wrong, path) in WRONG {
-        // A key may not be given twice, so the wrong one replaces that of the least values.
+        // A key may not be given twice, so the wrong value replaces the value in the smallest set of values.
         let key = wrong.split(':').next().expect("a key");
         let rest: Vec<&str> = MINIMAL.lines().filter(|line| !line.starts_with(&format!("{key}:"))).collect();
         let message = refusal(&format!("{}\n{wrong}", rest.join("\n")));

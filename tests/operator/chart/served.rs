@@ -155,7 +155,7 @@ fn helm_installs_upgrades_and_removes_and_keeps_passwords_and_kinds() {
     let helms = |item: &&Value| item["metadata"]["labels"]["app.kubernetes.io/part-of"] == "docket";
     let left: Vec<&Value> = left["items"].as_array().expect("a list").iter().filter(helms).collect();
     assert!(left.is_empty(), "{left:?}");
-    // Who pins its name must not lose the keys in it.
+    // The runtime namespace stays after an uninstallation, so that a user who pins its name does not lose the keys in it.
     let runtime = object(cluster, &["get", "namespace", &format!("{namespace}-runtime")]);
     assert!(runtime["metadata"]["deletionTimestamp"].is_null(), "{runtime}");
     // The kept kinds are taken over by the next installation of that name.

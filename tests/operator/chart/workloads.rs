@@ -593,7 +593,7 @@ fn registry_and_pull_secrets_of_a_parent_chart_hold_for_every_image() {
     let quickstart = images(&render(&format!("{}{global}\n{secrets}", file("quickstart.yaml"))));
     assert!(quickstart.iter().all(|image| image.starts_with("registry.example.com/team/")), "{quickstart:?}");
     assert!(quickstart.iter().any(|image| image.starts_with("registry.example.com/team/postgres:")));
-    // Only the registry of a name is replaced, and not what is below it.
+    // The mirror replaces only the registry of a name, and not the path below it.
     let deep = "global: {imageRegistry: mirror:5000}\nimage: {repository: ghcr.io/acme/docket}";
     assert_eq!(render_with(deep).container("docket-api")["image"], "mirror:5000/acme/docket:0.1.0");
     let plain = "global: {imageRegistry: mirror:5000}\nimage: {repository: acme/docket}";

@@ -233,7 +233,7 @@ async fn two_operators_do_not_interleave() {
     });
     let mut passes: Vec<_> = passes.map(Box::pin).collect();
     let mut made = Vec::new();
-    // All at once, in one task: they wait for the server, not for each other's processor.
+    // All passes run at once, in one task: they wait for the server, not for each other's processor.
     std::future::poll_fn(|context| {
         passes.retain_mut(|pass| match pass.as_mut().poll(context) {
             std::task::Poll::Ready(result) => {

@@ -162,7 +162,8 @@ impl Seen {
             && secret.is_some_and(|secret| served["secret"] == hex(secret))
     }
 
-    /// All of it as text, also the database and its role, without what differs between two Tenants that are treated alike.
+    /// The whole state as text, with the database and its role, and without what differs between two Tenants that are treated
+    /// alike.
     pub(super) async fn state(&self, admin: &str) -> String {
         let shown = |object: &Value| {
             let mut status = object["status"].clone();

@@ -583,7 +583,7 @@ async fn the_rights_that_the_document_lists_are_enough_and_none_is_too_many() {
                 &[command, &["--namespace", "default", "--release-namespace", release]].concat(),
             )
         };
-        // Each right of forwarding, one after the other. Kubernetes 1.35 and newer also ask for the last.
+        // The account gets each right of forwarding, one after the other. Kubernetes 1.35 and newer also ask for the last right.
         for (at, (verb, resource)) in in_release.iter().enumerate() {
             assert!(!can(&kubeconfig, verb, resource, release));
             let (code, _, err) = forwarding(commands[0]);

@@ -91,8 +91,8 @@ impl Line {
         self.opening < self.waiting.len().min(most)
     }
 
-    /// Takes the attempt out of the line that has waited longest and takes this connection. `is_new`: no attempt has
-    /// used the connection.
+    /// Removes an attempt from the line: among the attempts that take this connection, the one that has waited longest. `is_new`:
+    /// no attempt has used the connection.
     pub(super) fn first(&mut self, is_new: bool) -> Option<Give> {
         let (&ticket, _) = self.waiting.iter().find(|(_, waiter)| is_new || !waiter.afresh)?;
         self.waiting.remove(&ticket).map(|waiter| waiter.give)

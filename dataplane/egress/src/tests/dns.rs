@@ -303,7 +303,8 @@ fn sender(server: &NameServer, receiver: &Receiver) -> Sender {
 async fn receiver_is_reached_at_an_ipv4_address_that_came_late() {
     // A server that asks others first takes longer than a second.
     let late = Late(Duration::from_millis(1_100), vec![LOOPBACK]);
-    // Nothing listens on the IPv6 address; or the name has none, and the server says that there is no such name.
+    // No server listens on the IPv6 address; or the name has no IPv6 address, and the name server says that there is no such
+    // name.
     for other_family in [Addresses(vec![ip("::1")]), NXDOMAIN] {
         let receiver = Receiver::answering(OK).await;
         let server =

@@ -29,7 +29,7 @@ const TESTS: i64 = 3;
 /// Settings that could not be saved, and each wrong field with what would be right.
 pub(super) type Unsaved = Option<(FormSettings, Vec<(String, String)>)>;
 
-/// What the page of a webhook is asked for.
+/// The part of a webhook's page that a request asks for.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Asked {
     /// The period of the figures.

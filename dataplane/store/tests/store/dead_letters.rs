@@ -145,7 +145,7 @@ async fn what_a_worker_has_attempted_is_not_withdrawn(rig: TenantDatabase) {
     let (first, event) = dead(&rig, 1).await;
     let again = resend(&rig, first, &event, 11).await;
     insert_bulk_resend(&rig).await;
-    // Its first attempt has failed, and it waits for the second one.
+    // The first attempt of the resend has failed, and the resend waits for the second attempt.
     rig.set_status(again, Status::Failed).await;
     rig.run(&format!("UPDATE delivery_queue SET attempt_count = 1 WHERE id = '{again}'")).await;
     let stopped = rig.write(async |t| resends::stop(t, "bulk", "x", T0).await).await;

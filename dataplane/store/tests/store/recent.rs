@@ -214,7 +214,7 @@ async fn last_failure_is_the_last_dead_letter_or_else_a_delivery_that_is_tried_a
     for (number, after) in [(1, 1), (2, 5), (3, 3), (4, 9)] {
         ended(&rig, number, Status::DeadLetter, T0 + after).await;
     }
-    // The last one was set aside, so it does not count.
+    // The last dead letter was set aside, so it does not count.
     let aside = "UPDATE delivery_history SET set_aside_by = 'employee 1', set_aside_at_ms = 1";
     rig.run(&format!("{aside} WHERE id = '{}'", delivery_id(4))).await;
     for (attempt, response) in [(1, "'first'".to_owned()), (2, format!("'{}'", "x".repeat(300)))] {

@@ -297,7 +297,7 @@ async fn declare(home: &Home, server: &Server, name: &str) -> Own {
     Own { form, pages: [first, second, unserved] }
 }
 
-/// Another program names users as it likes.
+/// An administrator with a strange name, as another program may store one.
 fn strange_administrator(database: &Connection, code: &str) {
     let sql = "INSERT INTO employee (code, user_name, user_key, name, password_hash, administrator, active, created_at_ms) \
                SELECT ?1, ?2, ?2, ?1, password_hash, TRUE, TRUE, 0 FROM employee WHERE user_name = ?3";

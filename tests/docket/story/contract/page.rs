@@ -10,7 +10,7 @@ pub(super) struct Entry<'a> {
     pub(super) id: &'a str,
     /// The text of the specification. If the entry has none, the heading above it.
     pub(super) text: &'a str,
-    /// The first and the last heading above it, without marks.
+    /// The first and the last heading above the entry, without marks.
     pub(super) chapter: &'a str,
     pub(super) section: &'a str,
     /// The head of the table whose row this is, or nothing.

@@ -45,7 +45,7 @@ pub(crate) fn run(input: &[u8]) {
     }
 }
 
-/// Only what was issued is valid.
+/// Checks that only issued tokens are valid.
 fn check(token: &str) {
     let verified = verify(token, &KEYS, TENANT, now());
     assert!(verified.is_err() || ISSUED.iter().any(|issued| issued == token), "{token} was never issued");

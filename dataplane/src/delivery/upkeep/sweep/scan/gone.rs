@@ -147,7 +147,7 @@ impl Scan {
 
     /// Logs that the deliveries of a webhook end. `counts`: the number of its queued deliveries, by key; `None`: they are too many to count.
     fn warn_of_ending(&self, tenant: &ServedTenant, webhook: &str, counts: Option<&BTreeMap<String, i64>>) {
-        // Without the customer's code.
+        // The name in the log leaves out the customer's code.
         let name = webhook_key::full_name(webhook).unwrap_or(webhook);
         let (code, grace) = (tenant.config.client_code.as_str(), self.grace.as_secs());
         let count = match counts {
