@@ -154,7 +154,7 @@ pub enum InvalidDatabaseUrl {
     NotEncoded,
     /// The database is `*`.
     #[error(
-        "must name a database: * in its place, which CloudNativePG writes for superusers, stands for all; write one, such as postgres"
+        "must name a database, such as postgres: *, which CloudNativePG writes for superusers, stands for all databases"
     )]
     AllDatabases,
 }

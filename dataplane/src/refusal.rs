@@ -20,7 +20,7 @@ pub enum Refusal {
     #[error("{0}")]
     Conflict(&'static str),
     /// The order's version differs from the version that the change was made from.
-    #[error("the order has moved on")]
+    #[error("the order was changed meanwhile")]
     OrderChanged(MovedOn),
     /// The database failed.
     #[error(transparent)]

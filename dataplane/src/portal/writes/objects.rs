@@ -91,7 +91,7 @@ impl WebhookObjects {
             if last.as_ref() != Some(&problem) {
                 match &problem {
                     None => tracing::info!(
-                        "the portal declares webhooks: the API server holds it to its own objects"
+                        "the portal declares webhooks: the API server lets it change its own objects only"
                     ),
                     Some(problem) => tracing::error!(
                         problem,
