@@ -102,7 +102,7 @@ pub(crate) struct Attempt {
 /// A POST that a receiver got.
 #[derive(Debug, Clone)]
 pub(crate) struct Post {
-    /// When its last byte was there, in milliseconds since the receiver started.
+    /// When the last byte of the POST was there, in milliseconds since the receiver started.
     pub(crate) at_ms: i64,
     pub(crate) webhook: String,
     pub(crate) delivery: String,
@@ -129,7 +129,7 @@ pub(crate) struct Output {
     pub(crate) reader: Option<usize>,
     /// The tenants whose canary it contains.
     pub(crate) canaries: Vec<usize>,
-    /// Whether it contains a password, a key or a signing secret.
+    /// Whether the output contains a password, a key or a signing secret.
     pub(crate) has_secret: bool,
     pub(crate) has_panic: bool,
 }

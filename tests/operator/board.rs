@@ -204,7 +204,7 @@ async fn a_redis_that_is_emptied_or_away_costs_no_write() {
     redis.freeze();
     eventually("it is away", SOON, async || operator.metric(REDIS_IS_UP).await == 0.0).await;
     operator.terminate().await;
-    // What it knew of the pods is gone with the process; the status is what is known.
+    // The new process does not know what the earlier one knew of the pods: the status keeps what is known.
     let operator = release.start().await;
     operator.leads().await;
     // The webhook before its tenant, and after it.

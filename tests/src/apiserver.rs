@@ -50,7 +50,7 @@ pub struct Cluster {
 /// The result of kubectl.
 #[derive(Debug)]
 pub struct KubectlOutput {
-    /// Whether it succeeded.
+    /// Whether the command succeeded.
     pub ok: bool,
     /// Its standard output.
     pub out: String,

@@ -13,7 +13,7 @@ pub fn cache() -> PathBuf {
     )
 }
 
-/// Whether it may be skipped: the step of tests/run has counted it.
+/// Whether tests that need this program may be skipped: the step of tests/run has counted the program as missing.
 #[expect(clippy::disallowed_methods, reason = "consent of tests/run, as for a file system")]
 pub fn without(program: &str) -> bool {
     let skipped = std::env::var("DOCKET_TEST_WITHOUT").unwrap_or_default();

@@ -34,7 +34,7 @@ pub struct Release {
     cluster: &'static Cluster,
     /// `--database-server` and more.
     pub flags: Vec<String>,
-    /// What its operators may have of memory; `None`: all.
+    /// The group with the memory limit of the operators; `None`: they have no limit.
     pub group: Option<MemoryGroup>,
     /// `--lease-duration`: short, since most operators here are killed.
     pub lease_seconds: u32,

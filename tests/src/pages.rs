@@ -111,7 +111,7 @@ pub fn script(blocks: &[Block]) -> String {
     script
 }
 
-/// What a page says that its blocks print, and the output of their script lacks.
+/// The lines that a page says that its blocks print, and that are missing in the output of their script.
 pub fn differences(blocks: &[Block], output: &str) -> Vec<String> {
     let of_blocks = output.split(MARK).filter_map(|part| {
         let (line, text) = part.split_once('\n')?;

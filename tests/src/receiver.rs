@@ -20,7 +20,7 @@ use crate::server::{SECRET, webhook_yaml};
 /// One POST, read to its end.
 #[derive(Debug, Clone)]
 pub struct Post {
-    /// When its last byte was in.
+    /// When the last byte of the POST was in.
     pub at: Instant,
     /// Path and query.
     pub path: String,

@@ -78,7 +78,7 @@ pub(crate) struct SearchIndex {
 struct SectionFacts {
     /// The words of the heading without what is between them, in lower case.
     heading: String,
-    /// How much less its occurrences count because of its length.
+    /// How much less the occurrences in this section count because of the section's length.
     length: f64,
 }
 
@@ -86,7 +86,7 @@ struct SectionFacts {
 #[derive(Debug)]
 struct PageFacts {
     sections: Range<usize>,
-    /// How much less its occurrences count because of its length.
+    /// How much less the occurrences on this page count because of the page's length.
     length: f64,
     weight: f64,
 }

@@ -142,7 +142,7 @@ struct Claims {
 pub struct Session {
     /// The session's random id, which is the same in all of its tokens.
     pub id: String,
-    /// When its user signed in, in seconds since 1970.
+    /// When the user of the session signed in, in seconds since 1970.
     pub since: i64,
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct ReceiverConnection {
     pub(crate) remote: SocketAddr,
     pub(crate) exchange: Exchange,
     pub(crate) opened_at: Instant,
-    /// How long opening it took; zero until that is known.
+    /// How long opening the connection took; zero until that is known.
     pub(crate) took: Duration,
     /// The same socket, to look at it while the connection is idle.
     pub(crate) socket: TcpStream,

@@ -149,7 +149,7 @@ struct Opening {
     pool: ReceiverPool,
     target: Arc<Target>,
     since: Instant,
-    /// Whether it has taken longer than [`STARVING`].
+    /// Whether the opening has taken longer than [`STARVING`].
     starves: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::{count, href};
 /// An entry of the audit.
 #[derive(Debug, Clone)]
 pub struct ActivityEntry {
-    /// When it happened, or began to.
+    /// When the event of the entry happened, or began to happen.
     pub at: Timestamp,
     /// What happened.
     pub event: AuditEvent,

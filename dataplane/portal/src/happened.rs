@@ -10,7 +10,7 @@ pub(crate) struct EndedAttempt {
     pub(crate) number: i64,
     pub(crate) failure: Option<FailureClass>,
     pub(crate) http_status: Option<i64>,
-    /// How long it took, in microseconds.
+    /// How long the attempt took, in microseconds.
     pub(crate) total_us: Option<i64>,
 }
 

@@ -98,7 +98,7 @@ pub struct Delivery {
     pub resend_of: Option<String>,
     /// Who asked for the resend or the test.
     pub requested_by: Option<String>,
-    /// Whether its event was published to test the webhook.
+    /// Whether the delivery's event was published to test the webhook.
     pub is_test: bool,
     /// Whether the dead letter was resent, so that it does not count any more.
     pub resent: bool,
@@ -436,7 +436,7 @@ pub(crate) fn code(http_status: Option<i64>) -> Option<u16> {
 }
 
 impl Delivery {
-    /// What became of it, in a word or two.
+    /// What became of the delivery, in a word or two.
     pub(crate) fn became(&self) -> (Tone, &'static str) {
         match self.status {
             Status::Succeeded => (Tone::Good, "Delivered"),

@@ -190,7 +190,7 @@ fn repair(frame: &Frame, webhooks: &[OverviewWebhook], problems: &[WebhookProble
 
 fn article(frame: &Frame, webhooks: &[OverviewWebhook], problem: &WebhookProblem) -> Markup {
     let WebhookProblem { webhook, dead, retried, last, changed_at } = problem;
-    // What is lost needs its remedy first.
+    // A lost delivery needs its remedy first.
     let worst = dead.classes.first().or(retried.classes.first());
     let worst = worst.map(|FailedAs { class, http_status, cause, .. }| Failure {
         class: *class,

@@ -110,9 +110,9 @@ pub struct OrderView {
     pub order_type: &'static str,
     /// Its status.
     pub status: &'static str,
-    /// When it was saved first.
+    /// When the order was saved first.
     pub saved_at: Timestamp,
-    /// When it was exported.
+    /// When the order was exported.
     pub exported_at: Option<Timestamp>,
     /// The work orders that its export made.
     pub work_orders: Vec<String>,
@@ -125,7 +125,7 @@ pub struct InvoiceView {
     pub family: &'static str,
     /// Its work order.
     pub work_order: String,
-    /// Whether its work order exists.
+    /// Whether the work order of the invoice exists.
     pub has_work_order: bool,
     /// When the back office added it.
     pub added_at: Timestamp,

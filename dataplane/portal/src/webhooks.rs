@@ -30,9 +30,9 @@ pub struct ServedWebhook {
     pub takes: Vec<EventCode>,
     /// Whether the tenant has no customer with the code, so that no event is sent.
     pub lacks_customer: bool,
-    /// Whether its deliveries are signed.
+    /// Whether the webhook's deliveries are signed.
     pub is_signed: bool,
-    /// Whether its deliveries are also signed with the next secret.
+    /// Whether the webhook's deliveries are also signed with the next secret.
     pub has_next_secret: bool,
     /// Problems of its settings, although it is served, and possible mistakes, each as a sentence.
     pub faults: Vec<String>,

@@ -505,7 +505,7 @@ mod tests {
         use ServerErrorKind as Server;
         let of = |kind: ErrorKind| RedisError::from((kind, "an error"));
         for (kind, expected) in [
-            // Whether it is broken, busy, worth a retry.
+            // Whether a connection with this error is broken, whether Redis is busy, and whether a retry is useful.
             (ErrorKind::Server(Server::ReadOnly), (true, false, true)),
             (ErrorKind::Server(Server::MasterDown), (true, false, false)),
             (ErrorKind::Server(Server::Moved), (true, false, false)),

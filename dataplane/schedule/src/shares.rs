@@ -82,7 +82,7 @@ pub(crate) struct WebhookShare {
     pub(crate) quick: bool,
     /// Whether all of its places have been in use at the same time since its share last changed.
     full: bool,
-    /// When its share last decreased, in milliseconds since 1970; `None`: never.
+    /// When the share last decreased, in milliseconds since 1970; `None`: never.
     decreased_ms: Option<i64>,
 }
 

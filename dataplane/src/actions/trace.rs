@@ -102,7 +102,7 @@ pub struct Found {
     pub more: bool,
 }
 
-/// What became of it.
+/// What became of the subject of a trace.
 pub struct Traced {
     /// The web order, and the work orders that its export made; `None`: there is none.
     pub order: Option<(OrderHead, Vec<(String, WorkOrderType)>)>,

@@ -55,7 +55,7 @@ impl fmt::Display for DeliveryWait {
 
 /// The state of the tenant whose deliveries wait.
 pub struct TenantState<'a> {
-    /// Whether it is suspended.
+    /// Whether the tenant is suspended.
     pub is_suspended: bool,
     /// All webhooks of the tenant; `None` if it is not known which are declared.
     pub webhooks: Option<Webhooks<'a>>,

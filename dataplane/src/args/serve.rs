@@ -123,9 +123,9 @@ pub struct ServeArguments {
 /// Whether something is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Switch {
-    /// It is.
+    /// Served.
     On,
-    /// It is not.
+    /// Not served.
     Off,
 }
 

@@ -37,7 +37,7 @@ struct Migrated {
     from: Option<i64>,
     /// The steps that the database lacked.
     steps: &'static [Migration],
-    /// Why it could not be read or migrated.
+    /// Why the database could not be read or migrated.
     problem: Option<String>,
 }
 

@@ -36,7 +36,7 @@ pub(super) struct CliTenant {
     /// Its webhooks on hold.
     pub(super) held: HeldWebhooks,
     declaration: Declaration,
-    /// Where it is declared.
+    /// The place of the tenant's declaration.
     place: String,
 }
 

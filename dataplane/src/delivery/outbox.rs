@@ -186,7 +186,7 @@ async fn run_to_its_end<F: Future<Output = ()> + Send + 'static>(task: impl Fn()
 /// its database meanwhile, so that saves of some tenants would keep all connections from the others.
 #[derive(Default)]
 struct Breaker {
-    /// Until when it is open, so that nothing is called; `None`: it is closed.
+    /// Until when the breaker is open, so that no call is made; `None`: the breaker is closed.
     open_until: Mutex<Option<Instant>>,
     metrics: Arc<Metrics>,
 }

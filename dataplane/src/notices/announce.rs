@@ -112,7 +112,7 @@ enum Write<'a> {
     Store {
         notice: Notice,
         before: Option<&'a Notice>,
-        /// Whether subscribers hear of it. Then it gets its number when it is stored.
+        /// Whether subscribers hear of the change. Then the notice gets its number when it is stored.
         is_announced: bool,
     },
     Forget {

@@ -223,9 +223,9 @@ pub struct ContactAnswer {
     pub email: String,
     /// Its name.
     pub name: String,
-    /// Whether it manages the webhooks of its customer.
+    /// Whether the contact manages the webhooks of its customer.
     pub manages_webhooks: bool,
-    /// Whether it can sign in.
+    /// Whether the contact can sign in.
     pub active: bool,
 }
 
@@ -269,9 +269,9 @@ pub struct EmployeeAnswer {
     pub user: String,
     /// Its name.
     pub name: String,
-    /// Whether it is an administrator.
+    /// Whether the employee is an administrator.
     pub administrator: bool,
-    /// Whether it can sign in.
+    /// Whether the employee can sign in.
     pub active: bool,
 }
 

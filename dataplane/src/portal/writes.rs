@@ -138,7 +138,7 @@ impl WebhookWriter {
         Self { backend: WriteBackend::Cluster(objects), additions: KeyedLock::default() }
     }
 
-    /// Whether it writes into a folder.
+    /// Whether the portal writes into a folder.
     pub const fn is_folder(&self) -> bool {
         matches!(self.backend, WriteBackend::Folder(_))
     }
@@ -155,7 +155,7 @@ impl WebhookWriter {
         locked.map_err(|_| NotWritten::Refused(another.to_owned()))
     }
 
-    /// Whether it may be used now.
+    /// Whether the portal may write now.
     pub fn is_open(&self) -> bool {
         match &self.backend {
             WriteBackend::Folder(_) => true,
@@ -281,7 +281,7 @@ impl Declared {
         }
     }
 
-    /// Whether this is how a webhook is served.
+    /// Whether a webhook is served as this declaration says.
     pub fn is_served_as(&self, webhook: &WebhookConfig) -> bool {
         let WebhookSpec { display_name, customer_code, target_url, events, active, .. } = &self.spec;
         webhook.display_name == *display_name

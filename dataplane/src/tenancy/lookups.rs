@@ -50,7 +50,7 @@ struct LookupJob<L: Lookup> {
 pub struct Read<F> {
     /// `None`: there is no such row.
     pub found: Option<F>,
-    /// When its query began, in milliseconds since 1970 by the process's clock.
+    /// When the query of the row began, in milliseconds since 1970 by the process's clock.
     pub at_ms: i64,
 }
 

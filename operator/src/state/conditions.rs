@@ -204,7 +204,8 @@ pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition>
     conditions.iter().find(|condition| condition.type_ == kind.as_str())
 }
 
-/// What a status says of this generation; `None`: nothing, or nothing that this version knows.
+/// Returns the condition that a status reports about this generation; `None`: it reports none, or one that only another version
+/// knows.
 pub fn reported(conditions: &[Condition], kind: ConditionType, generation: i64) -> Option<NewCondition> {
     let found = find(conditions, kind).filter(|found| found.observed_generation == Some(generation))?;
     let truth = found.status.parse::<Truth>().ok()?;

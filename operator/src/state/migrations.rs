@@ -105,7 +105,7 @@ impl MigratingTenant {
 /// The Tenants that are migrated before all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirstTenants {
-    /// Whether one of them is not migrated yet.
+    /// Whether a first Tenant is not migrated yet.
     pub pending: bool,
     /// Whether the migration of one of them failed.
     pub failed: bool,

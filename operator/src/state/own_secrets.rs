@@ -29,7 +29,8 @@ pub struct OwnSecret {
     pub signs: bool,
     /// Since when no Webhook asks for the signing secret, by its mark.
     pub unused_since: Option<Timestamp>,
-    /// Whether the operator wrote it. If not, it is a user's copy of a Secret of the operator, or was restored from a backup.
+    /// Whether the operator wrote the Secret. If not, the Secret is a user's copy of a Secret of the operator, or was restored
+    /// from a backup.
     pub is_made: bool,
 }
 

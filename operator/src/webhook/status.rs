@@ -23,7 +23,7 @@ pub struct WebhookFacts<'a> {
     pub health: Option<Reported>,
     /// Whether the data plane's reports can be read.
     pub observed: bool,
-    /// Whether its target URL has a private address as its host.
+    /// Whether the Webhook's target URL has a private address as its host.
     pub is_private: bool,
 }
 

@@ -283,8 +283,7 @@ async fn slow_clients_are_given_up_while_others_are_served() {
         let status = String::from_utf8_lossy(&read).split(' ').nth(1).and_then(|text| text.parse().ok());
         assert_eq!(status, answer, "{bytes:?}");
     };
-    // Asks for more than the sockets hold and takes nothing of it; a byte sent to a closed connection is answered
-    // with a reset.
+    // A client that asks for more than the sockets hold, and reads nothing. A byte sent to a closed connection gets a reset.
     let takes_nothing = async {
         let mut stream = connect(api).await;
         let bundle = "GET /swagger/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n".repeat(30);

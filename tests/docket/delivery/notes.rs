@@ -68,7 +68,7 @@ async fn a_milestone_is_a_second_event_with_the_previous_one() {
     let steps = [
         // A stop, named by its line item, with no milestone before this one.
         (&photo, json!({"facilityLineItem": 1, "milestoneCode": 200})),
-        // The stop of the line before, by its facility.
+        // The stop of the previous milestone, by its facility.
         (&by_facility, json!({"milestoneCode": 210})),
         // Another stop has not reached this milestone.
         (&photo, json!({"facilityLineItem": 2, "milestoneCode": 110})),

@@ -9,7 +9,7 @@ use crate::state::{DELIVERIES, TASKS, TaskId};
 pub enum Action {
     /// The save claims its deliveries in the schedule, or announces them.
     Announce {
-        /// Whether it claims them.
+        /// Whether the announcement claims the deliveries.
         hand_off: bool,
     },
     /// The announcement does not reach the schedule.
@@ -106,7 +106,7 @@ impl Action {
         all
     }
 
-    /// Whether it is a fault, or a rare step. A random history has fewer of these.
+    /// Whether the action is a fault, or a rare step. A random history has fewer rare actions.
     pub fn is_rare(self) -> bool {
         use Action::*;
         !matches!(
@@ -124,7 +124,7 @@ impl Action {
         )
     }
 
-    /// Whether it happens only to a schedule that outlives its processes.
+    /// Whether the action happens only to a schedule that outlives its processes.
     pub fn needs_redis(self) -> bool {
         matches!(self, Self::LoseIndex | Self::SaveIndex | Self::RestoreIndex)
     }

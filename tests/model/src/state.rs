@@ -105,7 +105,7 @@ impl Entry {
         matches!(self, Self::Waiting(0) | Self::Claimed { left: 0, .. })
     }
 
-    /// Whether this task has its fence.
+    /// Whether this task has the fence of the entry.
     pub fn is_held_by(self, task: TaskId) -> bool {
         matches!(self, Self::Claimed { holder: Some(holder), .. } if holder == task)
     }

@@ -6,7 +6,7 @@ use docket_operator::database::role_of;
 
 use super::{Rig, quoted};
 
-/// What was logged since it began, of one rig's admin and tenant.
+/// The statements that the server has logged since the log began, of one rig's admin and tenant.
 pub(crate) struct Log {
     path: PathBuf,
     from: usize,

@@ -121,7 +121,7 @@ pub async fn copy(url: &str) -> String {
     server().copy(name).await
 }
 
-/// What `pg_dump` writes about the database, without owners and rights, and without this table.
+/// The output of `pg_dump` for the database, without owners and rights, and without the table `without_table`.
 pub fn dump(url: &str, without_table: &str) -> String {
     let mut command = Command::new(folder_of(&["pg_dump"]).join("pg_dump"));
     command.args(["--inserts", "--no-owner", "--no-privileges", "--no-comments", "--dbname", url]);

@@ -11,7 +11,7 @@ use super::Client;
 /// The status of an object, as far as a test waits for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Object {
-    /// When its condition Ready was first seen True; `None`: not yet.
+    /// When the object's condition Ready was first seen True; `None`: not yet.
     pub ready: Option<Instant>,
     /// `status.observedGeneration`.
     pub observed: i64,

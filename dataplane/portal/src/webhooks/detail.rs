@@ -71,7 +71,7 @@ pub struct Places {
 pub struct Detail {
     /// The webhook.
     pub webhook: ServedWebhook,
-    /// Where it can be changed.
+    /// Where the webhook can be changed.
     pub keeper: Keeper,
     /// Settings that could not be saved, and each wrong field with what would be right.
     pub unsaved: Option<(FormSettings, Vec<(String, String)>)>,

@@ -79,7 +79,7 @@ pub struct List {
     pub webhooks: Vec<ServedWebhook>,
     /// The webhooks that are declared and not served.
     pub unserved: Unserved,
-    /// Which of them are shown.
+    /// Which webhooks are shown.
     pub choice: Choice,
     /// Whether the portal can declare webhooks here.
     pub can_add: bool,

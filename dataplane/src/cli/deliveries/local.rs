@@ -82,7 +82,7 @@ impl<'a> Local<'a> {
                 let mut reader = self.database.reader().await?;
                 let is_logged =
                     !deliveries::search(&mut reader, &self.clock, &filter, 1).await?.items.is_empty();
-                // What can't be read may declare it.
+                // A document that can't be read may declare the webhook.
                 let is_known = |found: &&CliTenant| {
                     found.runtime.is_some() && matches!(found.held, HeldWebhooks::These(_))
                 };

@@ -25,12 +25,12 @@ pub(super) const GROUP: usize = 128;
 pub(super) struct EndedAttempt {
     attempt: Attempt,
     outcome: Outcome,
-    /// When it ended, by the process's clock.
+    /// When the attempt ended, by the process's clock.
     at: Timestamp,
-    /// The same by [`Clock::elapsed`](docket_program::clock::Clock::elapsed).
+    /// When the attempt ended, by [`Clock::elapsed`](docket_program::clock::Clock::elapsed).
     elapsed: Duration,
     claimed: Claimed,
-    /// Whether an earlier commit without a response may have stored it.
+    /// Whether an earlier commit without a response may have stored the outcome.
     may_be_stored: bool,
 }
 

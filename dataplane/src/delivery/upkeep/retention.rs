@@ -81,7 +81,7 @@ enum Old<'a> {
     Deliveries,
     /// Audit entries, of an event or of all, before a time in milliseconds since 1970.
     Entries(Option<&'a str>, i64),
-    /// Links of messages.
+    /// The links in messages.
     Links,
 }
 

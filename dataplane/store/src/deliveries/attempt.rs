@@ -32,7 +32,7 @@ impl Lease {
         Self { unstored: Some(Arc::new(AtomicUsize::new(count))), ..self }
     }
 
-    /// What distinguishes its batch from all others of all processes.
+    /// A text that distinguishes the batch from all other batches of all processes.
     pub fn id(&self) -> Arc<str> {
         Arc::clone(&self.batch)
     }

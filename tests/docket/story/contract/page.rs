@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 /// A line of the specification, or a promise.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {
-    /// Where it is in the page, from 1.
+    /// The line of the entry in the page, from 1.
     pub(super) at: usize,
     pub(super) id: &'a str,
     /// The text of the specification. If the entry has none, the heading above it.
@@ -32,9 +32,9 @@ pub(super) struct Note<'a> {
 pub(super) enum Kind<'a> {
     /// How the line is read.
     Read(&'a str),
-    /// Where its tests run, as the page says it, and the tests, the decisive one first.
+    /// The places where the line's tests run, as the page says it, and the tests, the decisive one first.
     Proof { places: &'a str, tests: Vec<&'a str> },
-    /// Why no test proves it.
+    /// The reason why no test proves the line.
     NotTested(&'a str),
 }
 

@@ -69,7 +69,7 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// Whether it begins with the first delivery, in the tenant's turn.
+    /// Whether the sweep begins with the first delivery, in the tenant's turn.
     fn is_usual(&self) -> bool {
         self.after.is_none() && self.extent == Extent::SomePages
     }

@@ -36,7 +36,7 @@ impl From<kube::Error> for Failed {
     }
 }
 
-/// Whether it comes from the look-up of the server's name, from connecting or from TLS.
+/// Whether the error comes from the look-up of the server's name, from connecting or from TLS.
 fn is_of_connecting(error: &kube::Error) -> bool {
     let mut causes = std::iter::successors(error.source(), |&cause| cause.source());
     causes.any(|cause| cause.downcast_ref::<HttpError>().is_some_and(HttpError::is_connect))
