@@ -108,7 +108,7 @@ pub struct FilterArguments {
 /// When deliveries were created.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct CreatedArguments {
-    /// Only those created at most so long ago, such as 30m or 24h.
+    /// Only those created within this time before now, such as 30m or 24h.
     #[arg(long, value_name = "DURATION", value_parser = since, conflicts_with = "from")]
     pub since: Option<Duration>,
     /// Only those created at or after this time: a date such as 2026-11-21 (its first moment in UTC), or

@@ -80,7 +80,7 @@ pub enum Response {
 }
 
 impl Response {
-    /// The inner one, so much later.
+    /// Sends `answer` after `delay`.
     pub fn after(delay: Duration, answer: Response) -> Self {
         Self::After(delay, Box::new(answer))
     }

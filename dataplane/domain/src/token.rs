@@ -84,8 +84,8 @@ pub struct UserFingerprint {
 }
 
 impl UserFingerprint {
-    /// An active user with this password, as its hash is stored, who was signed out everywhere so often; of this customer, if it
-    /// is a contact.
+    /// The fingerprint of an active user. `password_hash` is the hash as it is stored, `sign_outs` how often the user was signed
+    /// out everywhere, and `customer_code` the customer of a contact.
     pub fn new(customer_code: Option<&str>, password_hash: Option<&str>, sign_outs: i64) -> Self {
         let mut digest = Sha256::new();
         for part in [customer_code, password_hash] {

@@ -24,7 +24,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 fn open(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.ip() == Ipv6Addr::UNSPECIFIED {
-        // Whatever net.ipv6.bindv6only says.
+        // The socket takes IPv4 too, even if net.ipv6.bindv6only says otherwise.
         socket.set_only_v6(false)?;
     }
     // With this option, a new process may listen on the address of a process that has just ended.

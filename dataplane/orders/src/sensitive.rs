@@ -112,7 +112,7 @@ fn groups<'a>(text: &'a str, marks: &str) -> Vec<Group<'a>> {
 
 /// How nine digits are grouped.
 enum DigitGrouping {
-    /// Three, two and four.
+    /// Groups of three, two and four digits.
     Separated,
     /// All nine in a row.
     Row,

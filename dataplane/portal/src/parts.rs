@@ -1,5 +1,5 @@
-//! The pieces that pages are made of: headings, badges, cards, tables, copy buttons, what was done, and what is there instead of
-//! content.
+//! The pieces that pages are made of: headings, badges, cards, tables, copy buttons, messages about what was done, and
+//! texts in place of missing content.
 
 use maud::{Markup, html};
 

@@ -88,7 +88,7 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// What there is, without attempts.
+/// The order, invoices, events and deliveries that a trace found, without attempts.
 pub struct Found {
     /// The web order, and the work orders that its export made; `None`: there is none.
     pub order: Option<(OrderHead, Vec<(String, WorkOrderType)>)>,
@@ -228,7 +228,7 @@ pub async fn read(
     Ok(Traced { order, invoices, events, deliveries, more })
 }
 
-/// Finds what there is, in few statements.
+/// Finds an order, its invoices, events and deliveries, in few statements.
 ///
 /// # Errors
 ///

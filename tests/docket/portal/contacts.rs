@@ -130,7 +130,7 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
     assert!(!signed(opened().await));
     assert_eq!(browser.get(&format!("/portal/logs/{own}")).await.status, 404);
 
-    // Whatever became of another customer's delivery, the answer is that for one which does not exist.
+    // For a delivery of another customer in any state, the response is the same as for a delivery that does not exist.
     const UNKNOWN: &str = "01900000-0000-7000-8000-00000000dead";
     let said = async |route: &str, id: &str| {
         let reply = browser.post(route, &[("csrf", &csrf), ("deliveryId", id)]).await;

@@ -46,7 +46,7 @@ fn path_of(entry: std::io::Result<DirEntry>) -> PathBuf {
     entry.expect("readable").path()
 }
 
-/// All but hidden files and what is built.
+/// Copies a folder, without hidden files and the results of builds.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder");
     for entry in std::fs::read_dir(from).expect("readable") {

@@ -524,7 +524,7 @@ impl Watched {
         let reply = self.server.send("GET", "/Orders/Search", &[("host", &host)], "").await;
         assert_eq!(reply.status, 404, "{reply:?}");
         self.canaries.assert_absent("an unknown host", &format!("{reply:?}"), &[]);
-        // Used twice for different requests.
+        // The same key is used for two different requests.
         for body in ["{\"orderType\":\"Court\"}", "{\"orderType\":\"Process\"}"] {
             let reply = client
                 .try_post("/Orders/Save", body, &[("idempotency-key", &text)])

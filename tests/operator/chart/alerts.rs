@@ -277,7 +277,7 @@ fn cases() -> Vec<Case> {
             25,
             Some(27),
         ),
-        // A short burst.
+        // A short burst does not fire the alert.
         case(
             "DocketTenantAtLimit",
             &[("docket_tenant_limited_total{limit='requestsPerSecond'}", "0x10 500x50")],

@@ -81,7 +81,7 @@ pub(super) fn none(frame: &Frame, customer: &str, unserved: usize, can_add: bool
     parts::nothing(&what, &why)
 }
 
-/// The webhooks of a customer; `none`: what is there if none is served.
+/// The webhooks of a customer; `none`: the content of the card if no webhook is served.
 pub(super) fn webhooks_card(frame: &Frame, webhooks: &[CustomerWebhook], none: &Markup) -> Markup {
     let rows = html! {
         @for CustomerWebhook { full_name, active, takes } in webhooks {

@@ -110,7 +110,7 @@ async fn fill(rig: &impl Rig, tenant: &str, webhook: &str) -> Vec<Claim> {
     hand_off(rig, entries(tenant, webhook, first..first + 33), ANY).await
 }
 
-/// Doubles the share of a webhook so often.
+/// Doubles the share of a webhook `times` times.
 async fn grow(rig: &impl Rig, tenant: &str, webhook: &str, times: usize) {
     for _ in 0..times {
         let claims = fill(rig, tenant, webhook).await;
@@ -656,7 +656,7 @@ pub(crate) async fn the_last_slow_places_are_for_tenants_without_a_claim(rig: im
     assert_eq!(claim(9, 0).await.len(), 9);
 }
 
-/// However many tenants come before it in turn. Each of them has a claim and more that is due.
+/// The tenant is found behind any number of earlier tenants that have a claim and more due entries.
 pub(crate) async fn a_tenant_without_a_claim_is_found_behind_many_with_one(rig: impl Rig) {
     let tenants = 1_100;
     let (first, more) = (0..2 * tenants).partition::<Vec<u32>, _>(|n| *n < tenants);

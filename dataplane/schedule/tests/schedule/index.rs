@@ -201,7 +201,7 @@ async fn queues_and_tenants_are_where_they_belong() {
                 .await;
         }
         assert!(claims.len() > 20, "{} claims", claims.len());
-        // Whatever was left falls due, and can be had.
+        // All remaining entries become due, and can be claimed.
         let mut idle = 0;
         while idle < 3 {
             rig.advance(Duration::from_secs(6)).await;

@@ -124,7 +124,7 @@ impl Work<EndedAttempt> for Arc<Worker> {
     type Connection = Writer;
 
     async fn connect(&self, turn: &Turn<EndedAttempt>) -> Result<Writer, StoreError> {
-        // Whatever keeps it from connecting, the outcomes are known, and are tried again.
+        // The outcomes are known. So after every error of the connection, they are tried again.
         turn.tenant.store.writer(&self.clock).await.map_err(|error| match error {
             StoreError::Unavailable(_) => error,
             other => StoreError::Unavailable(other.into()),
@@ -200,7 +200,7 @@ mod tests {
         assert!(!is_tried_again(&StoreError::Unexpected("a mistake"), Duration::ZERO));
     }
 
-    /// However long its outcome waits for the database, the backoff counts from the end of the attempt.
+    /// The backoff counts from the end of the attempt, even if the outcome waits long for the database.
     #[test]
     fn attempt_ended_before_the_server_was_asked_for_its_time() {
         let now: Timestamp = "2026-11-21T00:01:00Z".parse().expect("a time");

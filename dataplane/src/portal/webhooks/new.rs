@@ -30,8 +30,8 @@ const MIN_SECRET: usize = 16;
 const MAX_CUSTOMERS: usize = 1_000;
 /// How many webhooks a customer's contacts may add up to: they share the tenant's limit with the other customers.
 const MOST_OF_CONTACTS: usize = 20;
-/// For so long a form that was sent again may show the secret of its webhook, if nothing has: less than marks of shown secrets
-/// are kept.
+/// For this time a form that was sent again may show the secret of its webhook, if no page has shown it. Marks of shown secrets
+/// are kept longer.
 const RECENT_MS: i64 = 10 * 60 * 1000;
 /// How far the clocks of two processes may differ. The id of a form with a later date is its sender's own: it would still be recent
 /// when the mark is gone.

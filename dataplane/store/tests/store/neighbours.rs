@@ -49,7 +49,7 @@ async fn neighbours_are_of_the_same_webhook_by_the_time_of_their_end(rig: Tenant
     assert_eq!(of(&rig, 6, None).await, expected(Some(1), None), "it has not ended");
 }
 
-/// However many deliveries of other webhooks ended since.
+/// The index finds the neighbours even if many deliveries of other webhooks ended since.
 async fn neighbours_are_read_from_the_index_of_the_webhook(rig: TenantDatabase) {
     let event = rig.event("W1").await;
     let fill = format!(

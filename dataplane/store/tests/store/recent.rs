@@ -156,7 +156,7 @@ async fn counts_and_samples_are_bounded(rig: TenantDatabase) {
     assert_eq!((sample.len() as i64, dead), (SAMPLE, 1));
 }
 
-/// However many deliveries of other webhooks ended in the period.
+/// The index finds the sample even if many deliveries of other webhooks ended in the period.
 async fn sample_of_one_webhook_is_read_from_its_own_index(rig: TenantDatabase) {
     let event = rig.event("W1").await;
     let fill = format!(

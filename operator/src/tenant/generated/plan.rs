@@ -1,4 +1,4 @@
-//! What to write into a Secret with a generated value, given what is there.
+//! What to write into a Secret with a generated value, given the present Secret.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,8 @@ impl GeneratedSecret {
         rotation_of(found).is_some_and(|made| made >= self.rotation)
     }
 
-    /// What to do, given what is there. `aside`: the Secret that was set aside for the Webhook.
+    /// Plans what to do about the Secret `found`; `None`: the Secret does not exist. `aside`: the Secret that was set aside for
+    /// the Webhook.
     pub fn plan(
         &self,
         found: Option<&Secret>,
