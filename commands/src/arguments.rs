@@ -46,7 +46,7 @@ pub struct ListArguments {
     /// watches the newest --limit deliveries. With -o json it prints one object a line.
     #[arg(long)]
     pub follow: bool,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
 }
@@ -173,7 +173,7 @@ pub struct ResendArguments {
     /// Stop the resend with this id instead: withdraw what was not attempted yet. You can resend it later.
     #[arg(long, value_name = "RESEND_ID", conflicts_with_all = ["dead", "event", "since", "from", "to", "per_second", "limit", "yes", "probe", "no_wait"])]
     pub stop: Option<String>,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
 }
@@ -203,7 +203,7 @@ pub struct SetAsideArguments {
     /// Undo the setting aside: the dead letters count again.
     #[arg(long)]
     pub undo: bool,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
 }
@@ -214,7 +214,7 @@ pub struct TestArguments {
     /// The event [default: the first that the webhook takes].
     #[arg(long, value_name = "EVENT_CODE", value_parser = event_code())]
     pub event: Option<EventCode>,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
 }
@@ -228,7 +228,7 @@ pub struct TraceArguments {
     /// The id or the number.
     #[arg(value_name = "ID")]
     pub id: String,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
 }

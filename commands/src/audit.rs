@@ -32,7 +32,7 @@ pub struct AuditArguments {
     /// Maximum number of rows, 1 to 1000.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1000))]
     pub limit: i64,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
 }

@@ -13,7 +13,7 @@ pub struct PeopleArguments {
     /// Maximum number of rows, 1 to 1000.
     #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = clap::value_parser!(i64).range(1..=1000))]
     pub limit: i64,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
 }

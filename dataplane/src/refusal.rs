@@ -57,7 +57,7 @@ impl Versions {
 pub enum MovedOn {
     /// By the field `version`. Or the request named no version, and two changes came at the same time.
     Version(i64),
-    /// By the header If-Match.
+    /// The version in the header If-Match.
     IfMatch(i64),
 }
 

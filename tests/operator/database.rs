@@ -51,7 +51,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// With an admin that has what the documents ask for, and no more.
+    /// Creates a rig whose admin has the rights that the documents ask for, and no more.
     async fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);

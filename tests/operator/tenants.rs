@@ -271,7 +271,7 @@ async fn a_tenant_that_names_no_server_stays_where_its_database_was_made() {
     release.wait("tenant", "stays", "Ready", "True Ready").await;
     operator.terminate().await;
 
-    // A server that is there before the first one from now on, and can't be reached.
+    // From now on, a server that can't be reached comes before the first server.
     let nowhere = release.file("nowhere.url", "postgres://stranger:x@127.0.0.1:1/postgres");
     release.flags.insert(0, format!("--database-server=nowhere={}", nowhere.display()));
     release.file("main.url", &format!("{admin}?application_name=another"));

@@ -73,9 +73,9 @@ pub enum Response {
     Raw(Vec<u8>),
     /// These bytes, then the end of the connection.
     Last(Vec<u8>),
-    /// The inner one, later.
+    /// The inner response, after this time.
     After(Duration, Box<Response>),
-    /// Nothing, ever.
+    /// No response; the connection stays open.
     Hang,
 }
 

@@ -278,7 +278,8 @@ impl Server {
         for (flag, folder) in [("--config-dir", home.config()), ("--data-dir", home.data())] {
             arguments.extend([flag.to_owned(), folder.display().to_string()]);
         }
-        // All roles of `docket serve`, what it does less often, and a receiver that it does not have.
+        // With servers: all roles of `docket serve`, and short intervals for what it does rarely. It has no built-in receiver,
+        // unlike `docket dev`.
         let of_mode = match (&home.servers, options.receiver) {
             (None, Some(port)) => format!("--receiver 127.0.0.1:{port}"),
             (None, None) => "--no-receiver".to_owned(),

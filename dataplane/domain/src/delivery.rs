@@ -141,7 +141,7 @@ pub struct PhaseTimes {
     pub connect: Option<Duration>,
     /// The TLS handshake.
     pub tls: Option<Duration>,
-    /// From the request's first byte to the response's headers.
+    /// The time from the request's first byte to the response's headers.
     pub first_byte: Option<Duration>,
     /// The whole attempt.
     pub total: Duration,

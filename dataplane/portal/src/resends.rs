@@ -58,7 +58,7 @@ pub struct ResendView {
     pub created_at: Timestamp,
     /// The user who stopped the bulk resend, and when.
     pub stopped: Option<(String, Timestamp)>,
-    /// The number of its deliveries that wait for their first attempt.
+    /// The number of the resend's deliveries that wait for their first attempt.
     pub waiting: i64,
     /// The number of its deliveries whose last attempt failed and that are tried again.
     pub retrying: i64,

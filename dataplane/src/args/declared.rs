@@ -10,7 +10,7 @@ use super::settings::{CONNECTION, LimitsArguments, SourceArguments, TenantArgume
 pub enum TenantsCommand {
     /// List the tenants that are declared.
     List {
-        /// Its result.
+        /// How the result is printed.
         #[command(flatten)]
         printed: OutputArguments,
         /// Where they are declared.
@@ -30,7 +30,7 @@ pub enum TenantsCommand {
 pub enum WebhooksCommand {
     /// List the webhooks that are declared for a tenant, without their secrets.
     List {
-        /// Its result.
+        /// How the result is printed.
         #[command(flatten)]
         printed: OutputArguments,
         /// The tenant.

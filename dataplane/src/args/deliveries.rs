@@ -113,7 +113,7 @@ pub struct ShowArguments {
     /// The delivery's id.
     #[arg(value_parser = delivery_id)]
     pub id: DeliveryId,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
     /// The tenant.
@@ -127,7 +127,7 @@ pub struct StopArguments {
     /// The resend's id.
     #[arg(value_name = "RESEND_ID")]
     pub id: String,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
     /// The tenant.
@@ -165,7 +165,7 @@ pub struct ResendsArguments {
     /// Maximum number of rows, 1 to 1000.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1000))]
     pub limit: i64,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
     /// The tenant.

@@ -17,7 +17,7 @@ pub struct HealthcheckArguments {
     /// How long to retry until each URL returns 200.
     #[arg(long, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true, value_parser = duration_or_zero)]
     pub wait: Duration,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
 }

@@ -13,7 +13,7 @@ pub struct MigrateArguments {
     /// Print which steps each database lacks and what they cost, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
     /// Tenants and data: without --postgresql, the SQLite files in --data-dir.

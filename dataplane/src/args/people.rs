@@ -18,7 +18,7 @@ pub enum CustomerCommand {
         /// The customer's name, 1 to 200 characters.
         #[arg(long, value_name = "TEXT", value_parser = name)]
         name: String,
-        /// Its result.
+        /// How the result is printed.
         #[command(flatten)]
         printed: OutputArguments,
         /// The tenant.
@@ -78,7 +78,7 @@ pub struct NewContact {
     /// payloads.
     #[arg(long)]
     pub webhooks: bool,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
     /// The tenant.
@@ -92,7 +92,7 @@ pub struct OneContact {
     /// The e-mail address that the contact signs in with.
     #[arg(long, value_name = "ADDRESS", value_parser = email)]
     pub email: String,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
     /// The tenant.
@@ -141,7 +141,7 @@ pub struct NewEmployee {
     /// Make the employee an administrator, who may use the webhook logs and the portal.
     #[arg(long)]
     pub administrator: bool,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
     /// The tenant.
@@ -155,7 +155,7 @@ pub struct OneEmployee {
     /// The check-in name that the employee signs in with.
     #[arg(long, value_name = "NAME", value_parser = user_name)]
     pub user: String,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
     /// The tenant.

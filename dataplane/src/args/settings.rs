@@ -110,8 +110,8 @@ pub struct ExternalDatabaseArguments {
 }
 
 impl ExternalDatabaseArguments {
-    /// The policy. `from_cluster`: owners of tenants write the URLs. In a folder the platform does, which may name any of its
-    /// files.
+    /// The policy for external databases. `from_cluster`: owners of tenants write the URLs. In a folder the platform writes them,
+    /// and may name any of its files.
     pub fn policy(&self, from_cluster: bool) -> ExternalDatabases {
         let ca_folder = self.ca_folder.clone().or(from_cluster.then(|| CA_FOLDER.into()));
         ExternalDatabases::new(self.allow_external_database.clone(), ca_folder)

@@ -36,7 +36,7 @@ pub struct TriggerArguments {
     /// File with the PEM certificates to trust instead of the public authorities, as by a Webhook's caBundleRef.
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
 }

@@ -27,7 +27,7 @@ pub struct VerifyArguments {
     /// Time of arrival, with which `webhook-timestamp` is compared [default: now].
     #[arg(long, value_name = "TIME", value_parser = timestamp)]
     pub at: Option<Timestamp>,
-    /// Its result.
+    /// How the result is printed.
     #[command(flatten)]
     pub printed: OutputArguments,
 }

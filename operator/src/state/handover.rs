@@ -115,7 +115,7 @@ pub struct HandedOver {
     forgotten: usize,
     /// The tenant without its webhooks.
     tenant: PartDigest,
-    /// By uid.
+    /// The digest of each Webhook, by uid.
     webhooks: HashMap<String, PartDigest>,
 }
 

@@ -38,7 +38,7 @@ pub struct Rival {
 }
 
 impl Subject {
-    /// Gathers it.
+    /// Gathers a Tenant's surroundings from the watches.
     pub fn of(cluster: &ClusterState, tenant: Arc<Declared<Tenant>>) -> Self {
         let name = &tenant.meta.name;
         let webhooks = cluster.webhooks_of(name);

@@ -55,7 +55,7 @@ impl<'a> Browser<'a> {
         Self { server, host, cookie: String::new() }
     }
 
-    /// With the session of an employee, or of a contact if the user id is an e-mail address.
+    /// Returns a browser with the session of an employee, or of a contact if the user id is an e-mail address.
     pub(super) async fn signed_in(server: &'a Server, tenant: &str, user: &str) -> Self {
         let mut browser = Self::new(server, tenant);
         let reply = browser.sign_in(user, PASSWORD, "").await;

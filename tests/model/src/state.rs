@@ -114,7 +114,7 @@ impl Entry {
 /// What a task does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Task {
-    /// Nothing.
+    /// The task does nothing.
     #[default]
     Idle,
     /// The task has a claim. The attempt is not begun.

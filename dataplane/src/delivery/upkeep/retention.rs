@@ -54,7 +54,7 @@ pub struct Retention {
     /// Decides whose turn it is among processes that share the databases; `None`: this process is alone.
     board: Option<Arc<Board>>,
     metrics: Arc<Metrics>,
-    /// By tenant.
+    /// The state of each tenant, by uid.
     memories: Arc<Mutex<HashMap<Arc<str>, RetentionState>>>,
 }
 

@@ -51,7 +51,7 @@ pub struct Sweeper {
     /// This process.
     owner: Owner,
     rounds: Rounds<Sweep, Swept>,
-    /// By tenant.
+    /// The last sweep of each tenant, by uid.
     last: HashMap<Arc<str>, TenantSweep>,
     rebuild: Rebuild,
     /// When to rebuild again, by [`Clock::elapsed`].

@@ -39,7 +39,7 @@ pub struct ConnectionLimits {
 #[derive(Clone)]
 pub struct Budget {
     pub(super) shared: Arc<BudgetInner>,
-    /// To the database of one tenant.
+    /// The largest number of connections to the database of one tenant.
     per_tenant: usize,
 }
 

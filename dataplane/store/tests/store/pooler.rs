@@ -19,7 +19,7 @@ struct Pooled {
 }
 
 impl Pooled {
-    /// With this many sessions of the server.
+    /// Starts a pooler that uses this many sessions of the server.
     async fn new(sessions: u32) -> Self {
         let direct = postgres::database().await;
         let url = direct.clone();

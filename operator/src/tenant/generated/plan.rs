@@ -100,7 +100,7 @@ impl GeneratedSecret {
         self.webhook.is_some() && kept::is_of_webhook(&found.metadata)
     }
 
-    /// With the value of `source`, rotated if need be.
+    /// Plans a Secret with the value of `source`, rotated if need be.
     fn of_source(
         &self,
         source: &Secret,

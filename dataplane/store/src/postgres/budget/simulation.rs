@@ -141,7 +141,7 @@ static SCENARIOS: [Scenario; 15] = [
         loads: &[Load { takes_ms: 5, ..HOG }, QUIET],
         most: most(35, 85, 4.0, 1.5, 1_500),
     },
-    // The limit of openings, and fewest places first.
+    // Here the process reaches its limit of openings, and the tenant with the fewest places comes first.
     Scenario {
         name: "four hogs that could fill 30 places beside 20 quiet tenants",
         places: 30,
