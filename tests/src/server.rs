@@ -391,12 +391,26 @@ impl Server {
 
     /// Runs `requests`. The process is stopped until the API has received `count` of them.
     pub async fn meeting<T>(&self, count: usize, requests: impl Future<Output = T>) -> T {
+        const LONG: Duration = Duration::from_secs(10);
         signal(self.id(), "STOP");
+        // The signal stops one thread, which then stops the others. Until then, one of them may read a request.
+        eventually("it is stopped", LONG, async || self.is_stopped()).await;
         let resume = async {
-            eventually("all have come", Duration::from_secs(10), async || self.unread() >= count).await;
+            eventually("all have come", LONG, async || self.unread() >= count).await;
             signal(self.id(), "CONT");
         };
         tokio::join!(requests, resume).0
+    }
+
+    /// Whether each thread of the process is stopped.
+    fn is_stopped(&self) -> bool {
+        let threads =
+            std::fs::read_dir(format!("/proc/{}/task", self.id())).expect("the threads of the process");
+        threads.flatten().all(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // The state follows the name, which is in brackets.
+            stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
+        })
     }
 
     /// The number of connections to the API with bytes that the process has not read.
