@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use docket_domain::delivery::{FailureClass, READ_ANSWER_BYTES, Report, class_of_status, kept_answer};
 use docket_domain::failure::{Cause, Explanation};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
@@ -129,13 +129,11 @@ impl Exchange {
         report: &mut Report,
     ) -> (BodyEnd, Result<(), FailureClass>) {
         let status = response.status();
-        let until = match status.is_success() {
-            true => deadline.min(Instant::now() + SUCCESS_BODY_LIMIT),
-            false => deadline,
-        };
         let mut answer = Vec::new();
         let reading = self.drive(read(response.into_body(), &mut answer));
-        let end = timeout_at(until, reading).await.unwrap_or(BodyEnd::TimedOut);
+        let end = timeout_at(body_end(status, deadline, Instant::now()), reading)
+            .await
+            .unwrap_or(BodyEnd::TimedOut);
         report.http_status = Some(status.as_u16());
         report.answer = Some(kept_answer(&answer));
         let verdict = match class_of_status(status.as_u16()) {
@@ -231,4 +229,27 @@ fn explain(error: &hyper::Error, said: &[u8]) -> Explanation {
 /// The TLS error inside an [`io::Error`]: tokio-rustls returns TLS errors in this form.
 pub(crate) fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
+}
+
+/// Until when the body of a response is read: that of a success for [`SUCCESS_BODY_LIMIT`], that of an error until the deadline,
+/// because it may say what is wrong.
+fn body_end(status: StatusCode, deadline: Instant, now: Instant) -> Instant {
+    if status.is_success() { deadline.min(now + SUCCESS_BODY_LIMIT) } else { deadline }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn body_of_an_error_is_read_until_the_deadline_and_of_a_success_for_2_seconds() {
+        let now = Instant::now();
+        let seconds = |status: StatusCode, deadline| {
+            (body_end(status, now + Duration::from_secs(deadline), now) - now).as_secs()
+        };
+        assert_eq!([1, 15].map(|deadline| seconds(StatusCode::OK, deadline)), [1, 2]);
+        for status in [StatusCode::FOUND, StatusCode::NOT_FOUND, StatusCode::INTERNAL_SERVER_ERROR] {
+            assert_eq!(seconds(status, 15), 15, "{status}");
+        }
+    }
 }

@@ -156,6 +156,15 @@ async fn second_request_on_a_connection_is_reported_as_seen() {
 }
 
 #[tokio::test]
+async fn event_of_two_webhooks_is_not_seen_before_at_the_second() {
+    let mut bench = Bench::plain().await;
+    for (path, seen_before) in [("/one", false), ("/two", false), ("/one", true)] {
+        assert_eq!(bench.post(request(path, Some(&sign(SECRET, BODY.as_bytes())))).await, 200);
+        assert_eq!(bench.report().await.seen_before, seen_before, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn rejected_event_does_not_count_as_seen() {
     let mut bench = Bench::plain().await;
     assert_eq!(bench.post(request("/hook", Some("00"))).await, 401);
