@@ -56,6 +56,13 @@ fn secret_of_the_version_before_formats_is_written_once_with_all_that_it_holds()
 }
 
 #[test]
+fn configuration_of_another_tenant_is_not_taken_for_the_tenants_own() {
+    let of_another = stored(&RUNTIME.replace(UID, "5d0d8f6e-0000-4a35-9a64-0f6d2a1f7c10"), FORMAT_1);
+    assert!(stored(RUNTIME, FORMAT_1).runtime.is_some());
+    assert_eq!((of_another.runtime, of_another.unreadable), (None, None), "it is compiled again");
+}
+
+#[test]
 fn memory_of_a_newer_operator_is_read_key_by_key_and_the_rest_survives() {
     let found = stored(RUNTIME, NEWER);
     assert_eq!(found.unreadable, None);
