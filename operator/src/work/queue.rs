@@ -172,14 +172,18 @@ impl<K: Clone + Eq + Hash> Inner<K> {
         };
         match before {
             QueueState::Running | QueueState::RunningChanged(_) => return,
-            // A user has waited since then.
-            QueueState::Waiting(Urgency::New | Urgency::Awaited, _) => {}
-            _ => entry.since = now,
-        }
-        match before {
-            QueueState::Scheduled(at, number) => drop(self.scheduled.remove(&(at, number))),
-            QueueState::Waiting(before, number) => drop(self.waiting.remove(&(Reverse(before), number))),
-            _ => {}
+            QueueState::Idle => entry.since = now,
+            QueueState::Scheduled(at, number) => {
+                entry.since = now;
+                self.scheduled.remove(&(at, number));
+            }
+            QueueState::Waiting(before, number) => {
+                // For a more urgent object, a user has waited since then.
+                if before == Urgency::Routine {
+                    entry.since = now;
+                }
+                self.waiting.remove(&(Reverse(before), number));
+            }
         }
         self.waiting.insert((Reverse(urgency), number), key);
     }
