@@ -200,6 +200,15 @@ impl Rig {
         }
         panic!("attempt {attempts} of {id} did not end");
     }
+
+    /// Waits until the worker has done what it claimed. It began no attempt of the delivery.
+    async fn begins_no_attempt(&self, id: DeliveryId) {
+        while !self.worker.tasks.is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let listed = self.delivery(id).await;
+        assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
+    }
 }
 
 fn worker(clock: &Clock, tenants: &Arc<Tenants>, schedule: &Arc<Schedule>, slots: usize) -> Arc<Worker> {
@@ -263,11 +272,7 @@ async fn webhook_that_is_put_on_hold_while_its_attempt_waits_to_begin_gets_none(
     let held = HeldWebhooks::These([("hook".to_owned(), "default/hook".to_owned())].into());
     serve_without_webhooks(&rig, held);
     drop(writer);
-    while !rig.worker.tasks.is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    let listed = rig.delivery(id).await;
-    assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
+    rig.begins_no_attempt(id).await;
 }
 
 /// A claim waits like this while the tenant's database does not respond. Another worker may have it by then.
@@ -280,11 +285,7 @@ async fn claim_that_waits_to_begin_for_as_long_as_its_lease_begins_no_attempt() 
     // Nothing renews the lease, since the worker does not run.
     rig.time.advance(LEASE);
     drop(writer);
-    while !rig.worker.tasks.is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    let listed = rig.delivery(id).await;
-    assert_eq!((listed.status, listed.attempt_count), (Status::Pending, 0));
+    rig.begins_no_attempt(id).await;
 }
 
 /// A test event says nothing about receivers.
