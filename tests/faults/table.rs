@@ -22,17 +22,17 @@ pub(crate) enum Long {
     Repeated(u32, u32),
 }
 
-/// A target of cargo with tests: its name in the table, how cargo is to run it, and the folder of its sources.
+/// A target of cargo with tests: its name in the table, how cargo is to choose it, and the folder of its sources.
 pub(crate) const TARGETS: [(&str, &[&str], &str); 9] = [
-    ("docket", &["-p", "docket-tests", "--test", "docket"], "tests/docket"),
-    ("operator", &["-p", "docket-tests", "--test", "operator"], "tests/operator"),
-    ("faults", &["-p", "docket-tests", "--example", "faults"], "tests/faults"),
-    ("worker", &["-p", "docket", "--lib"], "dataplane/src"),
-    ("schedule", &["-p", "docket-schedule", "--test", "schedule"], "dataplane/schedule/tests"),
-    ("store", &["-p", "docket-store", "--test", "store"], "dataplane/store/tests"),
-    ("egress", &["-p", "docket-egress", "--lib"], "dataplane/egress/src"),
-    ("model", &["-p", "docket-model", "--test", "search"], "tests/model/tests"),
-    ("replay", &["-p", "docket-model", "--test", "replay"], "tests/model/tests/replay"),
+    ("docket", &["--test", "docket"], "tests/docket"),
+    ("operator", &["--test", "operator"], "tests/operator"),
+    ("faults", &["--example", "faults"], "tests/faults"),
+    ("worker", &["--lib"], "dataplane/src"),
+    ("schedule", &["--test", "schedule"], "dataplane/schedule/tests"),
+    ("store", &["--test", "store"], "dataplane/store/tests"),
+    ("egress", &["--lib"], "dataplane/egress/src"),
+    ("model", &["--test", "search"], "tests/model/tests"),
+    ("replay", &["--test", "replay"], "tests/model/tests/replay"),
 ];
 
 /// All tests, in the order of their numbers.
