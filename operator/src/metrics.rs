@@ -93,7 +93,7 @@ struct Published {
     /// The reason if `Ready` is false.
     reason: Option<ReasonCode>,
     /// Type, status and reason of each condition of a Tenant.
-    conditions: Box<[[&'static str; 3]]>,
+    conditions: Box<[(ConditionType, Truth, ReasonCode)]>,
 }
 
 impl Collector for PublishedObjects {
@@ -101,13 +101,13 @@ impl Collector for PublishedObjects {
         let about = "1 for the current status and reason of each condition of a Tenant.";
         let mut family = encoder.encode_descriptor("tenant_condition", about, None, MetricType::Gauge)?;
         for ((_, name), published) in self.0.lock().iter() {
-            for &[kind, status, reason] in &published.conditions {
+            for (kind, status, reason) in &published.conditions {
                 let labels = [
                     ("namespace", name.namespace.as_str()),
                     ("name", name.name.as_str()),
-                    ("type", kind),
-                    ("status", status),
-                    ("reason", reason),
+                    ("type", kind.as_str()),
+                    ("status", status.as_str()),
+                    ("reason", reason.as_str()),
                 ];
                 family.encode_family(&labels)?.encode_gauge(&1_i64)?;
             }
@@ -375,11 +375,12 @@ impl Metrics {
         let reason = is_false.and_then(|ready| ready.reason.parse().ok());
         let conditions = if T::KIND == "Tenant" { conditions } else { &[] };
         // A condition that stays from a newer version may have a word that this version does not know, and is left out.
-        let words = |condition: &Condition| {
-            let kind: ConditionType = condition.type_.parse().ok()?;
-            let (status, reason): (Truth, ReasonCode) =
-                (condition.status.parse().ok()?, condition.reason.parse().ok()?);
-            Some([kind.as_str(), status.as_str(), reason.as_str()])
+        let words = |condition: &Condition| -> Option<(ConditionType, Truth, ReasonCode)> {
+            Some((
+                condition.type_.parse().ok()?,
+                condition.status.parse().ok()?,
+                condition.reason.parse().ok()?,
+            ))
         };
         let conditions = conditions.iter().filter_map(words).collect();
         self.replace::<T>(name, Some(Published { state, reason, conditions }));

@@ -3,6 +3,7 @@
 //! A report is always one reading as a whole, so its counts never contradict the condition beside them.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
@@ -83,22 +84,21 @@ impl Healths {
     /// after it had become better, it must be better for `every` before this is reported. A reading in which only
     /// counts differ is reported at most once in `every`.
     pub fn replace(&mut self, read: HashMap<String, Health>, now: Instant, every: Duration) -> Vec<String> {
-        let mut before = std::mem::take(&mut self.0);
+        self.0.retain(|uid, _| read.contains_key(uid));
         let mut news = Vec::new();
         for (uid, health) in read {
-            let entry = match before.remove(&uid) {
-                None => {
-                    news.push(uid.clone());
-                    HealthEntry::first(&uid, health, now, every)
-                }
-                Some(mut entry) => {
-                    if entry.read(health, now, every) {
-                        news.push(uid.clone());
+            match self.0.entry(uid) {
+                Entry::Occupied(mut known) => {
+                    if known.get_mut().read(health, now, every) {
+                        news.push(known.key().clone());
                     }
-                    entry
                 }
-            };
-            self.0.insert(uid, entry);
+                Entry::Vacant(new) => {
+                    news.push(new.key().clone());
+                    let first = HealthEntry::first(new.key(), health, now, every);
+                    new.insert(first);
+                }
+            }
         }
         news
     }

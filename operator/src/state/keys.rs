@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::state::declared::Meta;
 use crate::state::name::Name;
+use crate::state::small_set::SmallSet;
 
 /// A Tenant that has a key. Holders are ordered by creation time.
 type Holder = (Timestamp, String, Name);
@@ -14,7 +15,7 @@ type Holder = (Timestamp, String, Name);
 /// The API keys of all Tenants, by their digests.
 #[derive(Debug, Default)]
 pub struct ApiKeyClaims {
-    holders: HashMap<ApiKeyDigest, BTreeSet<Holder>>,
+    holders: HashMap<ApiKeyDigest, SmallSet<Holder>>,
     of: HashMap<String, HashSet<ApiKeyDigest>>,
 }
 
@@ -33,7 +34,9 @@ impl ApiKeyClaims {
             self.holders.entry(*key).or_default().insert(own.clone());
             concerned.extend(self.later(key, &own));
         }
-        let first = |key: &ApiKeyDigest| self.holders.get(key).and_then(BTreeSet::first) == Some(&own);
+        let first = |key: &ApiKeyDigest| {
+            self.holders.get(key).and_then(|holders| holders.iter().next()) == Some(&own)
+        };
         let taken = keys.iter().filter(|key| !first(key)).copied().collect();
         self.of.insert(meta.uid.clone(), keys);
         (taken, concerned.into_iter().collect())
@@ -43,13 +46,16 @@ impl ApiKeyClaims {
     pub fn forget(&mut self, uid: &str) -> Vec<Name> {
         let keys = self.of.remove(uid).unwrap_or_default();
         keys.iter().for_each(|key| self.give_up(key, uid));
-        let others = keys.iter().filter_map(|key| self.holders.get(key)).flatten();
+        let others = keys.iter().filter_map(|key| self.holders.get(key)).flat_map(SmallSet::iter);
         others.map(|(_, _, name)| name.clone()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     fn give_up(&mut self, key: &ApiKeyDigest, uid: &str) {
         if let Some(holders) = self.holders.get_mut(key) {
-            holders.retain(|(_, holder, _)| holder != uid);
+            let own = holders.iter().find(|(_, holder, _)| holder == uid).cloned();
+            if let Some(own) = own {
+                holders.remove(&own);
+            }
             if holders.is_empty() {
                 self.holders.remove(key);
             }
@@ -57,7 +63,7 @@ impl ApiKeyClaims {
     }
 
     fn later(&self, key: &ApiKeyDigest, than: &Holder) -> Vec<Name> {
-        let holders = self.holders.get(key).into_iter().flatten();
+        let holders = self.holders.get(key).into_iter().flat_map(SmallSet::iter);
         holders.filter(|holder| *holder > than).map(|(_, _, name)| name.clone()).collect()
     }
 }

@@ -250,7 +250,13 @@ impl<K: Clone + Eq + Hash> Inner<K> {
         match (changed, delay) {
             (Some(urgency), _) => self.changed(key, urgency, now),
             (None, Some(delay)) => self.schedule(key, now + delay, now),
-            (None, None) => drop(self.entries.remove(&key)),
+            (None, None) => {
+                self.entries.remove(&key);
+                // After a start all objects wait at once. The table for so many is not kept.
+                if self.entries.is_empty() {
+                    self.entries = HashMap::new();
+                }
+            }
         }
     }
 }
