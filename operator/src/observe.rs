@@ -189,7 +189,9 @@ mod tests {
         let pod = |served: &[(&str, &str)]| PodServed {
             pod: "p".into(),
             roles: Vec::new(),
-            served: served.iter().map(|(uid, revision)| ((*uid).into(), (*revision).into())).collect(),
+            served: Arc::new(
+                served.iter().map(|(uid, revision)| ((*uid).into(), (*revision).into())).collect(),
+            ),
         };
         let seen = |served: &[(&str, &str)]| Some(Pods::Seen([("p".into(), pod(served).served)].into()));
         let start = Instant::now();

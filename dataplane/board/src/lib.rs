@@ -22,7 +22,7 @@
 //! ```
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use docket_redis::script::Script;
@@ -78,8 +78,8 @@ pub struct PodServed {
     pub pod: String,
     /// The pod's roles.
     pub roles: Vec<String>,
-    /// The revision of each tenant that it serves, by the tenant's uid.
-    pub served: HashMap<String, String>,
+    /// The revision of each tenant that it serves, by the tenant's uid. The board has the same copy, for the next read.
+    pub served: Arc<HashMap<String, String>>,
 }
 
 /// The state of a webhook's deliveries. Times are milliseconds since 1970; `None`: never.
@@ -224,7 +224,7 @@ fn pod_served(pod: &str, roles: &str, served: &str) -> PodServed {
     PodServed {
         pod: pod.to_owned(),
         roles: roles.split_whitespace().map(str::to_owned).collect(),
-        served: served.map(|(uid, revision)| (uid.to_owned(), revision.to_owned())).collect(),
+        served: Arc::new(served.map(|(uid, revision)| (uid.to_owned(), revision.to_owned())).collect()),
     }
 }
 

@@ -46,13 +46,13 @@ async fn pods_are_read_as_they_announced() {
     let pods = operator.pods().await.expect("answers");
     assert_eq!(names(&pods), ["api-1", "api-2"]);
     assert_eq!(pods[0].roles, ["api", "worker"]);
-    assert_eq!(pods[0].served, served(&[("t1", "5"), ("t2", "1")]));
+    assert_eq!(*pods[0].served, served(&[("t1", "5"), ("t2", "1")]));
     assert_eq!((pods[1].roles.len(), pods[1].served.len()), (1, 0));
     // A change is visible immediately, and everything else stays.
     one.announce("api-1", &["api", "worker"], &served(&[("t1", "6")])).await.expect("the report is stored");
     two.announce("api-2", &["api"], &HashMap::new()).await.expect("the report is stored");
     let pods = operator.pods().await.expect("answers");
-    assert_eq!(pods[0].served, served(&[("t1", "6")]));
+    assert_eq!(*pods[0].served, served(&[("t1", "6")]));
     two.announce("api-2", &["api", "portal"], &HashMap::new()).await.expect("the report is stored");
     assert_eq!(count(&["portal"]).await, 1, "its role is new, and it serves what it served");
     assert_eq!(operator.pods().await.expect("answers")[1].roles, ["api", "portal"]);
@@ -130,7 +130,7 @@ async fn pods_that_redis_lost_are_announced_with_the_next_heartbeat() {
     for flushed in ["FLUSHALL", "PING"] {
         pod.announce("api-1", &["api"], &served(&[("t1", "5")])).await.expect("the report is stored");
         let pods = operator.pods().await.expect("answers");
-        assert_eq!(pods[0].served, served(&[("t1", "5")]));
+        assert_eq!(*pods[0].served, served(&[("t1", "5")]));
         server.cli(&[flushed]);
     }
 }

@@ -199,7 +199,7 @@ mod tests {
 
     fn pods(served: &[(&str, &str)]) -> Pods {
         let one = |(pod, revision): &(&str, &str)| {
-            ((*pod).to_owned(), HashMap::from([("u".to_owned(), (*revision).to_owned())]))
+            ((*pod).to_owned(), Arc::new(HashMap::from([("u".to_owned(), (*revision).to_owned())])))
         };
         Pods::Seen(served.iter().map(one).collect())
     }

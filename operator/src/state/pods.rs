@@ -1,6 +1,7 @@
 //! The live pods of the data plane, and whether all live pods serve a revision.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use docket_crds::conditions::{ConditionType, ReasonCode};
@@ -15,7 +16,7 @@ pub const CHECK_AGAIN: Duration = Duration::from_secs(1);
 const NAMED: usize = 3;
 
 /// The revision of each tenant that each live pod serves, by pod and tenant uid.
-pub type ServedRevisions = BTreeMap<String, HashMap<String, String>>;
+pub type ServedRevisions = BTreeMap<String, Arc<HashMap<String, String>>>;
 
 /// The operator's knowledge of the pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,7 +116,7 @@ mod tests {
 
     fn pods(served: &[(&str, &str)]) -> Pods {
         let one = |(pod, revision): &(&str, &str)| {
-            ((*pod).to_owned(), HashMap::from([("u".to_owned(), (*revision).to_owned())]))
+            ((*pod).to_owned(), Arc::new(HashMap::from([("u".to_owned(), (*revision).to_owned())])))
         };
         Pods::Seen(served.iter().map(one).collect())
     }
@@ -172,7 +173,7 @@ mod tests {
         assert!(!is_unserved(&pods(&[("a", "r")]), "u"));
         assert!(!is_unserved(&Pods::Unavailable(None), "u") && is_unserved(&Pods::NotObserved, "u"));
         let Pods::Seen(mut some) = pods(&[("a", "r")]) else { panic!("they are seen") };
-        some.insert("b".to_owned(), HashMap::new());
+        some.insert("b".to_owned(), Arc::default());
         assert!(!is_unserved(&Pods::Seen(some), "u"), "one of two serves it");
     }
 }

@@ -174,7 +174,7 @@ fn stores_that_are_away_for_ten_minutes_and_a_restart_meanwhile_cost_no_write() 
     let (runtime, memory) = well.runtime.clone().unwrap();
     let revision = [runtime.revision.as_str()];
     let served: ServedRevisions =
-        [("pod".into(), [("uid-acme".into(), runtime.revision.clone())].into())].into();
+        [("pod".into(), Arc::new([("uid-acme".into(), runtime.revision.clone())].into()))].into();
     let seen = programmed(&Pods::Seen(served.clone()), "uid-acme", &revision, false);
     let before = status(&applied(well), Some(seen), Some(&BTreeSet::new()), NOW);
     assert!(before.conditions.iter().all(|condition| condition.status == "True"), "{before:?}");
