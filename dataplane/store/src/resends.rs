@@ -12,7 +12,8 @@ use crate::marks::{self, OPEN, SET_ASIDE};
 use crate::sql::{Param, Row, Search, params, read};
 
 /// The choice of dead letters to resend or to set aside. Times are inclusive at the start and exclusive at the end.
-#[derive(Debug, Clone)]
+/// The default chooses none, because its limit is 0.
+#[derive(Debug, Clone, Default)]
 pub struct DeadFilter {
     /// The webhook's key.
     pub webhook: String,

@@ -103,13 +103,9 @@ async fn chosen(rig: &TenantDatabase, change: impl FnOnce(&mut DeadFilter)) -> V
     let mut filter = DeadFilter {
         webhook: WEBHOOK.into(),
         customer_code: Some(CUSTOMER.into()),
-        event_codes: None,
-        from_ms: None,
-        to_ms: None,
-        ended_before_ms: None,
         limit: 100,
-        set_aside: false,
         sendable: true,
+        ..DeadFilter::default()
     };
     change(&mut filter);
     let mut reader = rig.reader().await;

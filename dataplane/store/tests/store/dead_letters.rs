@@ -25,17 +25,7 @@ on_both_databases!(
 );
 
 fn filter(set_aside: bool) -> DeadFilter {
-    DeadFilter {
-        webhook: WEBHOOK.into(),
-        customer_code: None,
-        event_codes: None,
-        from_ms: None,
-        to_ms: None,
-        ended_before_ms: None,
-        limit: 100,
-        set_aside,
-        sendable: false,
-    }
+    DeadFilter { webhook: WEBHOOK.into(), limit: 100, set_aside, ..DeadFilter::default() }
 }
 
 /// A dead letter with an event of its own.

@@ -109,17 +109,7 @@ async fn deliveries_of_test_events_do_not_count(rig: TenantDatabase) {
     assert_eq!(health::by_webhook(&mut reader).await.expect("a statement"), [expected]);
     assert!(under_way(WEBHOOK).await);
     assert!(!under_way("zulu").await);
-    let all = DeadFilter {
-        webhook: WEBHOOK.into(),
-        customer_code: None,
-        event_codes: None,
-        from_ms: None,
-        to_ms: None,
-        ended_before_ms: None,
-        limit: 10,
-        set_aside: false,
-        sendable: true,
-    };
+    let all = DeadFilter { webhook: WEBHOOK.into(), limit: 10, sendable: true, ..DeadFilter::default() };
     let dead = resends::dead_letters(&mut reader, &all).await.expect("a statement");
     assert_eq!(dead.iter().map(|dead| dead.id.clone()).collect::<Vec<_>>(), [lost.to_string()]);
     drop(reader);

@@ -347,17 +347,8 @@ async fn few_marked_dead_letters_of_many_are_found_by_their_own_indexes(rig: Ten
         assert_eq!((found, page.next), (expected.to_vec(), None), "{filter:?}");
         assert!(read < 150, "{read} pages for {filter:?}");
     }
-    let set_aside = DeadFilter {
-        webhook: "usual".into(),
-        customer_code: None,
-        event_codes: None,
-        from_ms: None,
-        to_ms: None,
-        ended_before_ms: None,
-        limit: 100,
-        set_aside: true,
-        sendable: false,
-    };
+    let set_aside =
+        DeadFilter { webhook: "usual".into(), limit: 100, set_aside: true, ..DeadFilter::default() };
     let before = cost().await;
     let mut reader = database.reader().await.expect("a connection");
     let (range, total) = resends::extent(&mut reader, &set_aside, 1_000).await.expect("a statement");
