@@ -219,11 +219,11 @@ mod tests {
         let parsed = |line: &str| Arguments::try_parse_from(line.split(' ')).expect("defaults").command;
         let Some(Command::Dev(dev)) = parsed("docket dev") else { panic!("dev") };
         let Some(Command::Serve(serve)) = parsed("docket serve --config-dir a") else { panic!("serve") };
-        assert_eq!(dev.sweep_interval, delivery::POLL_INTERVAL);
+        assert_eq!(dev.sweep_interval, Duration::from_secs(15));
         for deliveries in [dev.deliveries, serve.deliveries] {
             assert_eq!(deliveries.backoff_base, delivery::BACKOFF_BASE);
             assert_eq!(deliveries.attempt_timeout, delivery::ATTEMPT_TIMEOUT);
-            assert_eq!(deliveries.poll_interval, delivery::POLL_INTERVAL);
+            assert_eq!(deliveries.poll_interval, Duration::from_secs(15));
         }
     }
 

@@ -26,8 +26,6 @@ pub const RETRY_SPREAD: Duration = Duration::from_secs(2);
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the deliveries of a webhook that is not declared any more wait for its return, unless configured.
 pub const WEBHOOK_GRACE: Duration = Duration::from_secs(3600);
-/// How often a worker polls for due deliveries if it gets no notice before (Delivery mechanics).
-pub const POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// How long a row or a claim stays with a worker that does not renew it; then another worker takes it over.
 pub const LEASE: Duration = Duration::from_secs(4);
 /// The most deliveries claimed per poll (Delivery mechanics).
@@ -311,8 +309,7 @@ mod tests {
     #[test]
     fn the_limits_are_the_contracts_numbers() {
         assert_eq!((MAX_ATTEMPTS, CLAIM_LIMIT, KEPT_ANSWER_CHARS), (5, 25, 2_000));
-        let seconds = [BACKOFF_BASE, ATTEMPT_TIMEOUT, POLL_INTERVAL].map(|time| time.as_secs());
-        assert_eq!(seconds, [30, 30, 15]);
+        assert_eq!([BACKOFF_BASE, ATTEMPT_TIMEOUT].map(|time| time.as_secs()), [30, 30]);
     }
 
     /// The other tests use these by name, so a wrong unit or a missing digit would change the tests as well.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use docket_board::Board;
 use docket_crds::{EventCode, TenantConfig};
-use docket_domain::delivery::{BACKOFF_BASE, DeliveryId, FailureClass, POLL_INTERVAL, Status};
+use docket_domain::delivery::{BACKOFF_BASE, DeliveryId, FailureClass, Status};
 use docket_domain::event::{OrderSaved, Payload};
 use docket_egress::{EgressPolicy, FixedDns, Sender, Trust};
 use docket_orders::SaveRequest;
@@ -31,6 +31,8 @@ use crate::delivery::outbox::Outbox;
 use crate::delivery::saves::CreateOrders;
 use crate::delivery::upkeep::sweep::Sweeper;
 use crate::tenancy::{HeldWebhooks, ServedTenant, Tenants, testing};
+
+const POLL_INTERVAL: Duration = Duration::from_secs(15);
 
 struct Rig {
     time: ManualClock,
