@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::Html;
 use docket_crds::WebhookConfig;
-use docket_domain::audit::AuditEvent;
+use docket_domain::audit::{AuditEvent, subject};
 use docket_domain::delivery::Status;
 use docket_portal::overview::{self, FailedAs, Failing, LastFailed, OverviewWebhook, WebhookProblem};
 use docket_portal::period::{Period, Range};
@@ -107,7 +107,7 @@ async fn problems(
         let WebhookHealth { dead_letter, retrying, .. } = *health;
         let webhook = names.get(health.webhook.as_str()).cloned().unwrap_or_default();
         let last = last.iter().find(|last| last.webhook == health.webhook);
-        let changed_at_ms = changed.get(&format!("webhook {webhook}")).copied();
+        let changed_at_ms = changed.get(&subject("webhook", &webhook)).copied();
         let is_later =
             |at_ms: &i64| last.and_then(|last| last.attempted_at_ms).is_some_and(|last| *at_ms > last);
         WebhookProblem {

@@ -7,7 +7,7 @@ use axum::Extension;
 use axum::extract::{RawQuery, State};
 use axum::response::Html;
 use docket_crds::{EventCode, WebhookConfig, webhook_key};
-use docket_domain::audit::AuditEvent;
+use docket_domain::audit::{AuditEvent, subject};
 use docket_domain::delivery::Status;
 use docket_domain::trace::TraceKind;
 use docket_portal::logs::Delivery;
@@ -137,8 +137,8 @@ fn webhooks(viewer: &Viewer, customer_code: &str) -> (Vec<CustomerWebhook>, usiz
     (own.take(MAX_WEBHOOKS).map(webhook).collect(), all.held().filter(is_its).count())
 }
 
-/// When webhooks that have no delivery of one of these events were added in the portal after it, by `namespace/name`, in milliseconds
-/// since 1970, as far as the audit has it.
+/// When webhooks that have no delivery of one of these events were added in the portal after it, by the subject of the audit's entry, in
+/// milliseconds since 1970, as far as the audit has it.
 async fn added(reader: &mut Connection, events: &[TracedEvent]) -> Result<HashMap<String, i64>, StoreError> {
     let misses = |event: &&TracedEvent| {
         let mut missed = event.missed.iter().flat_map(|missed| &missed.webhooks);
@@ -147,9 +147,7 @@ async fn added(reader: &mut Connection, events: &[TracedEvent]) -> Result<HashMa
     let Some(first_ms) = events.iter().filter(misses).map(|event| event.at_ms).min() else {
         return Ok(HashMap::new());
     };
-    let found = audit::last_times(reader, AuditEvent::WebhookAdded, first_ms).await?;
-    let named = |(subject, at_ms): (String, i64)| Some((subject.strip_prefix("webhook ")?.to_owned(), at_ms));
-    Ok(found.into_iter().filter_map(named).collect())
+    audit::last_times(reader, AuditEvent::WebhookAdded, first_ms).await
 }
 
 async fn chain(
@@ -211,7 +209,7 @@ fn latest(event: &TracedEvent, listed: &[ListedDelivery]) -> Vec<usize> {
     latest
 }
 
-/// What the page shows of an event. `said`: what receivers said, by delivery; `added`: when webhooks were added, by name.
+/// What the page shows of an event. `said`: what receivers said, by delivery; `added`: what [`added`] found.
 fn view(
     event: TracedEvent,
     listed: &[ListedDelivery],
@@ -229,7 +227,7 @@ fn view(
     let sent = sent.collect();
     let (more, others) = event.missed.as_ref().map_or((0, 0), |missed| (missed.more, missed.others));
     let added_at = |name: Option<&str>| {
-        let at_ms = added.get(name?).filter(|at_ms| **at_ms > event.at_ms)?;
+        let at_ms = added.get(&subject("webhook", name?)).filter(|at_ms| **at_ms > event.at_ms)?;
         Some(timestamp(*at_ms))
     };
     let missed = |MissingWebhook { name, reasons, faults }: MissingWebhook| Missed {

@@ -1,7 +1,7 @@
 //! What the pages of webhooks show.
 
 use docket_crds::{EventCode, WebhookConfig, WebhookSpec};
-use docket_domain::audit::AuditEvent;
+use docket_domain::audit::{AuditEvent, subject};
 use docket_domain::delivery::{DeadLetter, Status};
 use docket_portal::logs::Delivery;
 use docket_portal::period::{Period, Range};
@@ -83,7 +83,7 @@ pub(super) async fn served(
     let tests = deliveries::last_tests(&mut reader, &keys[0], TESTS).await?;
     let actors: Vec<&str> = tests.iter().filter_map(|test| test.requested_by.as_deref()).collect();
     let people = viewer.named(&mut reader, &actors).await?;
-    let subject = format!("webhook {}", webhook.full_name());
+    let subject = subject("webhook", &webhook.full_name());
     let replaced = audit::last_times(&mut reader, AuditEvent::NextSecretPromoted, 0).await?;
     drop(reader);
     let waits = webhook_logs::waits(state, &viewer.caller, &tests).await?;
