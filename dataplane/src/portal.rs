@@ -18,6 +18,7 @@ pub mod notifications;
 pub mod overview;
 pub mod people;
 mod period;
+mod removed;
 pub mod resends;
 pub mod session;
 pub mod sign_in;

@@ -118,7 +118,7 @@ pub struct Frame {
     pub webhooks: Vec<WebhookName>,
     /// The webhooks that the user can change in the portal, each as `namespace/name`.
     pub changeable: Vec<String>,
-    /// The webhooks that were removed in the portal, each with its last name for people.
+    /// The webhooks that were removed in the portal, each with its last name for people, on pages that name such webhooks.
     pub removed: Vec<WebhookName>,
 }
 

@@ -69,9 +69,10 @@ pub async fn search(
         Ok((found, people)) => (found, people, Vec::new()),
         Err(error) => (Page { items: Vec::new(), next: None }, Actors::default(), error.wrong_fields()?),
     };
+    let frame = viewer.frame_with_removed(&mut viewer.caller.reader(&state).await?).await?;
     let (status, entries) = (status_of(&wrong), items.into_iter().map(shown).collect());
     let activity = Activity { filters: Filters(filters), wrong, entries, people, next: cursor_of(next) };
-    Ok((status, Html(activity::page(viewer.frame(), &activity))))
+    Ok((status, Html(activity::page(&frame, &activity))))
 }
 
 /// A page of entries, and the names of the people in them.

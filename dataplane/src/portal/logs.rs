@@ -79,6 +79,7 @@ pub async fn search(
         Some(uid) => viewer.health(&mut reader).await?.get(&uid).map(|health| health.dead_letter),
         None => None,
     };
+    let frame = viewer.frame_with_removed(&mut reader).await?;
     let row = |(listed, waits_for): (ListedDelivery, Option<String>)| {
         let took = took.get(&listed.id).copied();
         Delivery { took, waits_for, ..shown(listed) }
@@ -92,7 +93,7 @@ pub async fn search(
         next,
         lost: lost.filter(|lost| *lost > 0),
     };
-    Ok((status, Html(logs::page(viewer.frame(), &log))))
+    Ok((status, Html(logs::page(&frame, &log))))
 }
 
 /// The webhook whose lost deliveries these parameters choose; `None`: they choose others.
@@ -221,6 +222,7 @@ pub async fn get(
     let Neighbours { before, after } =
         deliveries::neighbours(&mut reader, &listed.webhook, ended, &listed.id).await?;
     let names = contacts::customer_names(&mut reader, &[code]).await?;
+    let frame = viewer.frame_with_removed(&mut reader).await?;
     let detail = Detail {
         people,
         event_id: listed.event_id.clone(),
@@ -234,7 +236,7 @@ pub async fn get(
         url: webhook.map(|webhook| webhook.target_url.url().to_string()),
         sent,
     };
-    Ok(Html(delivery::page(viewer.frame(), &detail)))
+    Ok(Html(delivery::page(&frame, &detail)))
 }
 
 /// POST /portal/logs/resend: leads to the new delivery.

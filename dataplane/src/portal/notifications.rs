@@ -96,7 +96,8 @@ pub async fn list(
     let own = own(&state, &viewer).await?;
     let query = filled_in(&query.unwrap_or_default());
     let done = query.iter().find_map(|(name, value)| view::done(value).filter(|_| name == DONE));
-    Ok(Html(view::page(viewer.frame(), &own, done, None)))
+    let frame = viewer.frame_with_removed(&mut viewer.caller.reader(&state).await?).await?;
+    Ok(Html(view::page(&frame, &own, done, None)))
 }
 
 /// POST /portal/notifications: subscribes the user, and leads back to the page.
@@ -248,7 +249,8 @@ async fn refused(
     let own = own(state, viewer).await?;
     let SubscribeForm { webhook, states, email } = form;
     let wanted = Wanted { webhook: webhook.unwrap_or_default(), states, address: email.unwrap_or_default() };
-    let page = view::page(viewer.frame(), &own, None, Some((&wanted, &wrong)));
+    let frame = viewer.frame_with_removed(&mut viewer.caller.reader(state).await?).await?;
+    let page = view::page(&frame, &own, None, Some((&wanted, &wrong)));
     Ok((StatusCode::BAD_REQUEST, Html(page)).into_response())
 }
 

@@ -105,6 +105,7 @@ pub async fn list(
         .flat_map(|found| [Some(found.resend.requested_by.as_str()), found.resend.stopped_by.as_deref()]);
     let actors: Vec<&str> = actors.flatten().collect();
     let people = viewer.named(&mut reader, &actors).await?;
+    let frame = viewer.frame_with_removed(&mut reader).await?;
     let resends = Resends {
         choice: Filters(choice),
         wrong,
@@ -116,7 +117,7 @@ pub async fn list(
         people,
         next,
     };
-    Ok((status_of(&resends.wrong), Html(resends::page(viewer.frame(), &resends))))
+    Ok((status_of(&resends.wrong), Html(resends::page(&frame, &resends))))
 }
 
 /// What is wrong with a field, in the words of the form.

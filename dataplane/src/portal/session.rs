@@ -15,7 +15,7 @@ use docket_portal::page::{Frame, Role, WebhookName};
 use docket_portal::sign_in::{self, SignInPage};
 use docket_portal::{ROOT, href};
 use docket_store::health::{WebhookHealth, by_webhook_bounded};
-use docket_store::{Connection, StoreError, audit};
+use docket_store::{Connection, StoreError};
 use http::header::{REFERER, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
@@ -26,6 +26,7 @@ use url::{Position, Url};
 use super::actors;
 use super::cookies::Cookies;
 use super::csrf::csrf_of;
+use super::removed;
 use super::writes::{NAME_PREFIX, WebhookWriter, Writes};
 use crate::api::caller::{Caller, WebhookManager};
 use crate::api::state::ApiState;
@@ -86,6 +87,12 @@ impl Viewer {
     /// What is around the user's pages.
     pub const fn frame(&self) -> &Frame {
         &self.frame
+    }
+
+    /// The frame for a page that names webhooks which may be removed: it has their last names.
+    pub(super) async fn frame_with_removed(&self, reader: &mut Connection) -> Result<Frame, StoreError> {
+        let removed = removed::names(reader).await?;
+        Ok(Frame { removed, ..self.frame.clone() })
     }
 
     /// The health of the viewer's webhooks by uid: as the navigation counts it, or read now if the request is a form.
@@ -242,13 +249,12 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
         frame.changeable =
             changeable_by(&caller, parts.extensions.get::<Writes>().and_then(Option::as_deref));
         let mut reader = caller.reader(state).await.map_err(ApiError::from)?;
-        let (found, removed) = match health_and_removed(&caller, &mut reader).await {
-            // A form works without the number of webhooks that need attention, and without the names of removed ones.
-            Err(_) if parts.method != Method::GET => (HashMap::new(), Vec::new()),
+        let found = match health_of(&caller, &mut reader).await {
+            // A form works without the number of webhooks that need attention.
+            Err(_) if parts.method != Method::GET => HashMap::new(),
             found => found.map_err(ApiError::from)?,
         };
         drop(reader);
-        frame.removed = removed;
         frame.attention = attention(&caller, &found);
         // A form may change it.
         let health = (parts.method == Method::GET).then_some(found);
@@ -291,26 +297,6 @@ fn changeable_by(caller: &Caller, writer: Option<&WebhookWriter>) -> Vec<String>
 fn attention(caller: &Caller, health: &HashMap<String, WebhookHealth>) -> usize {
     let served = caller.webhooks().served().filter_map(|webhook| health.get(&webhook.uid));
     served.filter(|health| health.dead_letter > 0 || health.retrying > 0).count()
-}
-
-/// Reads what the frame needs of the database: the health of the caller's webhooks, and the names of those that were removed.
-async fn health_and_removed(
-    caller: &Caller,
-    reader: &mut Connection,
-) -> Result<(HashMap<String, WebhookHealth>, Vec<WebhookName>), StoreError> {
-    Ok((health_of(caller, reader).await?, removed(reader).await?))
-}
-
-/// The last names of the webhooks that were removed in the portal. It leaves out webhooks that the portal has not named: another customer's
-/// webhook may have had such a name.
-async fn removed(reader: &mut Connection) -> Result<Vec<WebhookName>, StoreError> {
-    let removed = audit::removed_webhooks(reader).await?.into_iter().filter_map(|(subject, name)| {
-        let full_name = subject.strip_prefix("webhook ")?.to_owned();
-        let (_, object) = full_name.split_once('/')?;
-        let is_of_portal = object.starts_with(NAME_PREFIX);
-        is_of_portal.then(|| WebhookName { name: name.unwrap_or_else(|| full_name.clone()), full_name })
-    });
-    Ok(removed.collect())
 }
 
 /// Reads the health of the caller's webhooks, by uid.

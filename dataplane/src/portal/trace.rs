@@ -63,7 +63,8 @@ pub async fn get(
     };
     let shown: String = asked.chars().filter(|c| !c.is_control()).take(MAX_CHARS).collect();
     let can_add = writes.is_some_and(|writer| writer.is_open());
-    Ok((status, Html(trace::page(viewer.frame(), &shown, &answer, can_add))))
+    let frame = viewer.frame_with_removed(&mut viewer.caller.reader(&state).await?).await?;
+    Ok((status, Html(trace::page(&frame, &shown, &answer, can_add))))
 }
 
 async fn answer(
