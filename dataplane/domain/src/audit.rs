@@ -159,7 +159,8 @@ pub struct AuditRecord {
     /// The number of sign-ins, refused sign-ins, deliveries of a bulk resend, or dead letters that were set aside; 1
     /// for other events.
     pub count: i64,
-    /// Which settings of a webhook changed, or the name of a webhook that was removed; `None`: the event needs no detail.
+    /// Which settings of a webhook changed, or the name and the customer of a webhook that was removed; `None`: the event needs no
+    /// detail.
     pub detail: Option<String>,
 }
 

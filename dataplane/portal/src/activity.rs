@@ -27,7 +27,7 @@ pub struct ActivityEntry {
     pub count: i64,
     /// The client's address.
     pub address: Option<String>,
-    /// Which settings of a webhook changed, or the name of a webhook that was removed.
+    /// Which settings of a webhook changed, or the name and the customer of a webhook that was removed.
     pub detail: Option<String>,
 }
 

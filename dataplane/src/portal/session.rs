@@ -91,7 +91,7 @@ impl Viewer {
 
     /// The frame for a page that names webhooks which may be removed: it has their last names.
     pub(super) async fn frame_with_removed(&self, reader: &mut Connection) -> Result<Frame, StoreError> {
-        let removed = removed::names(reader).await?;
+        let removed = removed::names(reader, self.caller.customer.as_deref()).await?;
         Ok(Frame { removed, ..self.frame.clone() })
     }
 

@@ -129,8 +129,8 @@ fn record(row: &Row) -> Result<AuditRecord, StoreError> {
 /// The most webhooks that [`removed_webhooks`] returns.
 const MOST_REMOVED: i64 = 200;
 
-/// The webhooks that were last removed in the portal, at most 200, the latest first: the subject of each entry, and the name that the
-/// webhook had for people, if it had one. A database of the previous release has neither the names nor the index, so none is read there.
+/// The webhooks that were last removed in the portal, at most 200, the latest first: the subject and the detail of each entry. A database
+/// of the previous release has neither the details nor the index, so none is read there.
 pub async fn removed_webhooks(
     connection: &mut Connection,
 ) -> Result<Vec<(String, Option<String>)>, StoreError> {

@@ -6,7 +6,7 @@ use docket_tests::server::{PASSWORD, Reply, api_key, eventually};
 use docket_tests::stores::Database;
 use serde_json::json;
 
-use super::rig::{Browser, hidden};
+use super::rig::{Browser, hidden, page_of, send};
 use crate::delivery::stage::{FAST, SOON, Webhook, stage};
 
 #[tokio::test]
@@ -168,7 +168,7 @@ fn id_of_webhook(database: &Database) -> String {
 async fn contact_adds_a_webhook_for_its_own_customer_whatever_the_form_says() {
     const ZOE: &str = "zoe@one.example";
     const YAN: &str = "yan@two.example";
-    let (home, server, _) = stage(&[], FAST).await;
+    let (home, server, ada) = stage(&[], FAST).await;
     for (customer, email) in [("C-1", ZOE), ("C-2", YAN)] {
         let contact = ["contact", "add", "--tenant", "ACME", "--customer", customer, "--email", email];
         let (done, text) =
@@ -201,6 +201,15 @@ async fn contact_adds_a_webhook_for_its_own_customer_whatever_the_form_says() {
     let other = Browser::signed_in(&server, "acme", YAN).await;
     let list = other.get("/portal/webhooks").await;
     assert!(list.status == 200 && !list.text().contains("127.0.0.1:9"), "{list:?}");
+    // Contacts of its customer alone learn its last name.
+    assert_eq!(ada.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 200);
+    let page = page_of(&made);
+    let removed = send(&browser, &page, &format!("{page}/remove"), &[]).await;
+    assert_eq!(removed.status, 303, "{removed:?}");
+    let logs = page.replace("/portal/webhooks/", "/portal/logs?webhook=");
+    let last_name = async |browser: &Browser<'_>| browser.get(&logs).await.text().contains("Ours (removed)");
+    eventually("its removal is recorded", SOON, async || last_name(&browser).await).await;
+    assert!(!last_name(&other).await);
     // Without the mark no contact enters.
     let unmarked = Browser::signed_in(&server, "acme", BEA).await;
     assert_eq!(unmarked.get("/portal/webhooks").await.status, 403);

@@ -7,6 +7,7 @@ use super::changed::changed;
 use super::{NO_SUCH_WEBHOOK, find, is_of};
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
+use crate::portal::removed;
 use crate::portal::session::Viewer;
 use crate::portal::writes::{
     Declared, DeclaredBy, NotWritten, StoredWebhook, WebhookEdit, WebhookWriter, Writes,
@@ -51,7 +52,7 @@ impl<'a> Editor<'a> {
     }
 
     /// Changes a webhook that was read, if it still is in this version, and records it: with the settings that changed, or with
-    /// the name of a webhook that was removed.
+    /// the name and the customer of a webhook that was removed.
     pub(super) async fn write(
         &self,
         before: &StoredWebhook,
@@ -63,7 +64,7 @@ impl<'a> Editor<'a> {
         let spec = &before.declared.spec;
         let detail = match change {
             WebhookEdit::Replace(after) => changed(spec, &after.spec),
-            WebhookEdit::Remove => spec.display_name.clone(),
+            WebhookEdit::Remove => removed::detail(spec),
         };
         self.recorded(self.entry(event, &before.declared).saying(detail.as_deref()), written)
     }
