@@ -20,33 +20,36 @@ pub fn nearest<'a>(typed: &str, webhooks: &'a [WebhookName]) -> Option<&'a Webho
     let near = |webhook: &WebhookName| {
         let object = webhook.full_name.rsplit('/').next().unwrap_or_default();
         let names = [&*webhook.name, &*webhook.full_name, object];
-        names.into_iter().filter_map(|name| distance(&typed, &folded(name))).min()
+        names.into_iter().filter_map(|name| if_near(&typed, &folded(name))).min()
     };
     let near = webhooks.iter().filter_map(|webhook| Some((near(webhook)?, webhook)));
     near.min_by_key(|(distance, _)| *distance).map(|(_, webhook)| webhook)
 }
 
-fn folded(name: &str) -> Vec<char> {
+fn folded(name: &str) -> String {
     name.trim().to_lowercase().chars().take(LONGEST + 1).collect()
 }
 
-/// How many characters must be added, removed or replaced (Levenshtein); `None`: too many, or a name is too long.
-fn distance(typed: &[char], name: &[char]) -> Option<usize> {
-    let longer = typed.len().max(name.len());
-    if longer > LONGEST || typed.len().abs_diff(name.len()) > longer / 3 {
-        return None;
-    }
-    let mut row: Vec<usize> = (0..=name.len()).collect();
-    for (place, one) in typed.iter().enumerate() {
-        let mut before = place;
-        row[0] = place + 1;
-        for (at, other) in name.iter().enumerate() {
-            let replaced = before + usize::from(one != other);
-            before = row[at + 1];
-            row[at + 1] = replaced.min(before + 1).min(row[at] + 1);
+/// The distance of two folded names; `None`: it is more than a third of the longer one, or a name is too long.
+fn if_near(typed: &str, name: &str) -> Option<usize> {
+    let longer = typed.chars().count().max(name.chars().count());
+    Some(distance(typed, name)).filter(|distance| longer <= LONGEST && *distance <= longer / 3)
+}
+
+/// The number of characters to insert, delete or replace (Levenshtein).
+pub fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (at, a) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (column, b) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
         }
     }
-    row.last().copied().filter(|distance| *distance <= longer / 3)
+    row[b.len()]
 }
 
 #[cfg(test)]
@@ -75,10 +78,29 @@ mod tests {
 
     #[test]
     fn distance_counts_changed_characters() {
-        let distance = |typed: &str, name: &str| distance(&folded(typed), &folded(name));
-        assert_eq!(distance("orders", "Orders"), Some(0));
-        assert_eq!(distance("ordres", "orders"), Some(2));
-        assert_eq!(distance("order", "orders"), Some(1));
-        assert_eq!(distance("invoices", "orders"), None);
+        for (a, b, count) in [
+            ("", "", 0),
+            ("orders", "orders", 0),
+            ("order", "orders", 1),
+            ("ordres", "orders", 2),
+            ("", "ab", 2),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(distance(a, b), count, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn at_most_a_third_of_a_name_differs_and_no_long_name_is_near() {
+        let [of_64, of_65] = [LONGEST, LONGEST + 1].map(|length| "x".repeat(length));
+        for (typed, name, near) in [
+            ("ordres", "orders", Some(2)),
+            ("oxxxrs", "orders", None),
+            ("invoices", "orders", None),
+            (of_64.as_str(), of_64.as_str(), Some(0)),
+            (of_65.as_str(), of_65.as_str(), None),
+        ] {
+            assert_eq!(if_near(typed, name), near, "{typed} {name}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use docket_crds::{WebhookConfig, webhook_key};
+use docket_portal::names::distance;
 
 use crate::tenancy::Webhooks;
 
@@ -71,41 +72,12 @@ pub(super) fn unknown(name: &str, served: &[WebhookConfig], webhooks: Webhooks<'
     }
 }
 
-/// The number of characters to insert, delete or replace.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (at, a) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (column, b) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != *b);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
     use crate::tenancy::HeldWebhooks;
-
-    #[test]
-    fn distance_counts_changes() {
-        for (a, b, count) in [
-            ("", "", 0),
-            ("orders", "orders", 0),
-            ("order", "orders", 1),
-            ("", "ab", 2),
-            ("kitten", "sitting", 3),
-        ] {
-            assert_eq!(distance(a, b), count, "{a} {b}");
-        }
-    }
 
     #[test]
     fn name_without_namespace_is_enough_unless_two_have_it() {
