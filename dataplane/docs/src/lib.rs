@@ -21,6 +21,7 @@ use crate::releases::CHANGELOG;
 use crate::search::SearchIndex;
 use crate::sources::{FILES, PAGES, SCRIPT, STYLES, SUMMARY};
 
+pub use markdown::slug;
 pub use samples::SiteAddress;
 pub use search::{MAX_WORDS, MOST as MOST_FOUND};
 

@@ -213,8 +213,8 @@ fn target(path: &str, link: &str, links: &mut Vec<String>) -> Option<String> {
     FILES.iter().any(|(other, _)| *other == file).then(|| here(place(&file)))
 }
 
-/// The anchor of a heading, as GitHub makes it.
-fn slug(heading: &str) -> String {
+/// The anchor of the first heading of a page with this text, as GitHub makes it.
+pub fn slug(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | ' '));
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
@@ -252,6 +252,18 @@ mod tests {
         let sections: Vec<_> = rendered.sections.iter().map(|one| (&*one.anchor, one.level)).collect();
         assert_eq!(sections, [("the-api-in-short", 1), ("errors", 2), ("errors-1", 2)]);
         assert_eq!(rendered.sections[2].text.trim(), "Two.", "without its heading");
+    }
+
+    #[test]
+    fn anchor_of_a_heading_is_the_one_of_github() {
+        for (heading, anchor) in [
+            ("The API, in short", "the-api-in-short"),
+            ("Invariants of ARCHITECTURE.md", "invariants-of-architecturemd"),
+            ("docket_leases – since 0.1", "docket_leases--since-01"),
+            ("Größe", "größe"),
+        ] {
+            assert_eq!(slug(heading), anchor);
+        }
     }
 
     #[test]

@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use docket_docs::slug;
+
 use super::example::repository;
-use super::reference::schemas::anchor;
 use page::{Entry, Kind, Note, Page};
 use suites::{Place, Tests};
 
@@ -75,7 +76,7 @@ fn the_quoted_promises_are_those_of_the_documents() {
         let of_chapter = promises.entries.iter().filter(|entry| entry.chapter == chapter);
         of_chapter.map(|entry| entry.text).collect()
     };
-    let link = |chapter: &str| format!("({FILE}#{})", anchor(chapter));
+    let link = |chapter: &str| format!("({FILE}#{})", slug(chapter));
     let (of_architecture, of_readme) = ("Invariants of ARCHITECTURE.md", "README.md");
     let architecture = read(&root.join("ARCHITECTURE.md"));
     let heading = format!("## Invariants that [tests prove]{}", link(of_architecture));

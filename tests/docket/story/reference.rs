@@ -7,7 +7,7 @@ mod limits;
 mod metrics;
 mod names;
 mod problems;
-pub(super) mod schemas;
+mod schemas;
 mod tables;
 
 use std::collections::BTreeSet;

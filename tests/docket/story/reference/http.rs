@@ -7,13 +7,14 @@ use docket::api::openapi;
 use docket::api::openapi::events::{HEADERS, example};
 use docket::http::problem_type::ProblemType;
 use docket_crds::EventCode;
+use docket_docs::slug;
 use docket_domain::signature::{sign, standard_webhooks};
 use docket_orders::openapi::SAVE_ORDER_REQUEST;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::cell;
-use super::schemas::{ORDERS, Schemas, Sent, anchor, default, words};
+use super::schemas::{ORDERS, Schemas, Sent, default, words};
 
 /// The secret of the signed examples.
 const SECRET: &str = "correct-horse-battery-staple-2026";
@@ -99,7 +100,7 @@ fn body<'a>(schemas: &Schemas<'a>, operation: &'a Value) -> String {
     if schemas.resolved(schema).0 == Some(SAVE_ORDER_REQUEST) {
         return format!(
             "\n**Body:** `{kind}`, an order with the fields of its type: see [{ORDERS}](#{}).\n",
-            anchor(ORDERS)
+            slug(ORDERS)
         );
     }
     format!("\n**Body:** `{kind}`\n{}", tables(schemas, schema, Sent::ToDocket))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use docket_docs::slug;
 use serde_json::Value;
 
 use super::cell;
@@ -153,8 +154,8 @@ impl<'a> Schemas<'a> {
             Some("FailureWord" | "CauseWord") => {
                 return "string, a heading of [Failure classes](failure-classes.md)".to_owned();
             }
-            Some(STORED_ORDER) => return format!("object, the [{ORDERS}](#{})", anchor(ORDERS)),
-            Some(name) if self.sections.contains(name) => return format!("[{name}](#{})", anchor(name)),
+            Some(STORED_ORDER) => return format!("object, the [{ORDERS}](#{})", slug(ORDERS)),
+            Some(name) if self.sections.contains(name) => return format!("[{name}](#{})", slug(name)),
             _ => {}
         }
         if let Some(alternatives) = schema["oneOf"].as_array() {
@@ -206,12 +207,6 @@ impl<'a> Schemas<'a> {
         }
         page
     }
-}
-
-/// The anchor that GitHub gives to a heading.
-pub(in crate::story) fn anchor(heading: &str) -> String {
-    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | ' '));
-    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 pub(super) fn words(list: &Value) -> Vec<&str> {
