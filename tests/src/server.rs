@@ -414,7 +414,7 @@ impl Server {
     }
 
     /// The number of connections to the API with bytes that the process has not read.
-    fn unread(&self) -> usize {
+    pub fn unread(&self) -> usize {
         let port = format!(":{:04X}", self.api.port());
         let table = std::fs::read_to_string("/proc/net/tcp").expect("the kernel's table");
         let is_unread = |line: &&str| {

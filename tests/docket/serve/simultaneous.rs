@@ -69,7 +69,8 @@ async fn hold_back(
         .expect("held");
     let release = async {
         postgres::lock_waits(&watcher, 1).await;
-        // The first save waits for this lock. The other saves came before this request, which reads the database as they do.
+        // The first save waits for this lock. The other saves are read before this request is sent, which asks the database as they do.
+        eventually("each save is read", SOON, async || process.unread() == 0).await;
         assert_eq!(client.get("/Orders/Search").await.status, 200);
         holder.batch_execute("ROLLBACK").await.expect("released");
     };
