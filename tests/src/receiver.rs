@@ -80,7 +80,7 @@ pub enum Response {
 }
 
 impl Response {
-    /// Sends `answer` after `delay`.
+    /// The response `answer`, sent after `delay`.
     pub fn after(delay: Duration, answer: Response) -> Self {
         Self::After(delay, Box::new(answer))
     }

@@ -131,7 +131,7 @@ impl Exchange {
         let status = response.status();
         let mut answer = Vec::new();
         let reading = self.drive(read(response.into_body(), &mut answer));
-        let end = timeout_at(body_end(status, deadline, Instant::now()), reading)
+        let end = timeout_at(body_deadline(status, deadline, Instant::now()), reading)
             .await
             .unwrap_or(BodyEnd::TimedOut);
         report.http_status = Some(status.as_u16());
@@ -231,9 +231,9 @@ pub(crate) fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// Until when the body of a response is read: that of a success for [`SUCCESS_BODY_LIMIT`], that of an error until the deadline,
-/// because it may say what is wrong.
-fn body_end(status: StatusCode, deadline: Instant, now: Instant) -> Instant {
+/// Until when the body of a response is read: of a success for [`SUCCESS_BODY_LIMIT`], of an error until the deadline, because the
+/// body may say what is wrong.
+fn body_deadline(status: StatusCode, deadline: Instant, now: Instant) -> Instant {
     if status.is_success() { deadline.min(now + SUCCESS_BODY_LIMIT) } else { deadline }
 }
 
@@ -245,7 +245,7 @@ mod tests {
     fn body_of_an_error_is_read_until_the_deadline_and_of_a_success_for_2_seconds() {
         let now = Instant::now();
         let seconds = |status: StatusCode, deadline| {
-            (body_end(status, now + Duration::from_secs(deadline), now) - now).as_secs()
+            (body_deadline(status, now + Duration::from_secs(deadline), now) - now).as_secs()
         };
         assert_eq!([1, 15].map(|deadline| seconds(StatusCode::OK, deadline)), [1, 2]);
         for status in [StatusCode::FOUND, StatusCode::NOT_FOUND, StatusCode::INTERNAL_SERVER_ERROR] {
