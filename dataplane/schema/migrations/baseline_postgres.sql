@@ -702,6 +702,9 @@ ALTER TABLE ONLY work_order
     ADD CONSTRAINT work_order_pkey1 PRIMARY KEY (number);
 ALTER TABLE ONLY work_order
     ADD CONSTRAINT work_order_web_order_id_position_key1 UNIQUE (web_order_id, "position");
+CREATE INDEX audit_by_actor ON audit USING btree (actor, at_ms) WHERE (actor IS NOT NULL);
+CREATE INDEX audit_by_event ON audit USING btree (event, at_ms);
+CREATE INDEX audit_by_subject ON audit USING btree (subject, at_ms) WHERE (subject IS NOT NULL);
 CREATE INDEX audit_of_removal ON audit USING btree (at_ms) WHERE (event = 'WebhookRemoved'::text);
 CREATE INDEX court_invoice_by_time ON court_invoice USING btree (created_at_ms, invoice_number);
 CREATE INDEX court_invoice_by_work_order ON court_invoice USING btree (work_order);
@@ -709,6 +712,7 @@ CREATE INDEX court_invoice_new ON court_invoice USING btree (invoice_number) WHE
 CREATE INDEX delivery_by_end ON delivery_history USING btree (webhook, status, finished_at_ms) WHERE (finished_at_ms IS NOT NULL);
 CREATE INDEX delivery_by_event ON delivery_history USING btree (event_id);
 CREATE INDEX delivery_by_failure ON delivery_history USING btree (failure_class) WHERE (failure_class IS NOT NULL);
+CREATE INDEX delivery_by_http_status ON delivery_history USING btree (http_status) WHERE (http_status <> 200);
 CREATE INDEX delivery_by_resend ON delivery_history USING btree (resend_id, status) WHERE (resend_id IS NOT NULL);
 CREATE INDEX delivery_by_time ON delivery_history USING btree (created_at_ms, id);
 CREATE INDEX delivery_dead ON delivery_history USING btree (webhook, created_at_ms) WHERE (status = 'DeadLetter'::text);

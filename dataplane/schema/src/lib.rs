@@ -413,6 +413,35 @@ pub const MIGRATIONS: &[Migration] = &[
             },
         ],
     },
+    Migration {
+        version: 26,
+        name: "searches for rare HTTP statuses, and searches of the audit (additive)",
+        sql: Sql::Both(""),
+        cost: "changes no table",
+        indexes: &[
+            // A status may be rare among many failures of its class. Nearly all deliveries succeed with 200, so they are left out.
+            Index {
+                name: "delivery_by_http_status",
+                create: "CREATE INDEX delivery_by_http_status ON delivery_history (http_status) WHERE http_status <> 200",
+                first: "",
+            },
+            Index {
+                name: "audit_by_event",
+                create: "CREATE INDEX audit_by_event ON audit (event, at_ms)",
+                first: "",
+            },
+            Index {
+                name: "audit_by_actor",
+                create: "CREATE INDEX audit_by_actor ON audit (actor, at_ms) WHERE actor IS NOT NULL",
+                first: "",
+            },
+            Index {
+                name: "audit_by_subject",
+                create: "CREATE INDEX audit_by_subject ON audit (subject, at_ms) WHERE subject IS NOT NULL",
+                first: "",
+            },
+        ],
+    },
 ];
 
 /// Creates the table of applied steps, if it does not exist. Runs before [`CURRENT_VERSION`].

@@ -65,26 +65,13 @@ pub struct AuditFilter {
     pub after: Option<RowPosition>,
 }
 
-/// Returns a page of at most `page_size` entries (1 or more), newest first. No index has the event, the webhook or the person: a search for
-/// a rare one reads all entries, whose number retention limits.
+/// Returns a page of at most `page_size` entries (1 or more), newest first.
 pub async fn search(
     connection: &mut Connection,
     filter: &AuditFilter,
     page_size: i64,
 ) -> Result<Page<AuditRecord>, StoreError> {
-    let detail = detail(connection);
-    let mut search = Search::new(&format!(
-        "SELECT at_ms, id, event, actor, subject, address, request_id, count, {detail} FROM audit"
-    ));
-    search.and_some("event = $1", filter.event.map(AuditEvent::as_str));
-    search.and_some("subject = $1", filter.webhook.as_ref().map(|webhook| subject("webhook", webhook)));
-    search.and_some("(actor = $1 OR subject = $1)", filter.person.as_deref());
-    search.and_some("at_ms >= $1", filter.from_ms);
-    search.and_some("at_ms < $1", filter.to_ms);
-    if let Some((at_ms, id)) = &filter.after {
-        search.and("(at_ms, id) < ($1, $2)", [(*at_ms).into(), id.into()]);
-    }
-    let (sql, params) = search.end("ORDER BY at_ms DESC, id DESC LIMIT $1", [(page_size + 1).into()]);
+    let (sql, params) = matching(connection, filter, page_size + 1);
     let rows = connection.query(&sql, params).await?;
     let mut items = rows.iter().map(record).collect::<Result<Vec<_>, _>>()?;
     let is_more = items.len() as i64 > page_size;
@@ -94,6 +81,39 @@ pub async fn search(
     let next = items.last().filter(|_| is_more).map(|last| (last.at_ms, last.id.clone()));
     Ok(Page { items, next })
 }
+
+/// The statement for the newest matching entries, at most `limit`, newest first. The entries of a person are two searches, of what the
+/// person did and of what is about the person, because each has an index that has its order.
+fn matching(connection: &Connection, filter: &AuditFilter, limit: i64) -> (String, Vec<Param>) {
+    let of = |person: Option<(&str, &str)>| {
+        let detail = detail(connection);
+        let mut search = Search::new(&format!(
+            "SELECT at_ms, id, event, actor, subject, address, request_id, count, {detail} FROM audit"
+        ));
+        search.and_some("event = $1", filter.event.map(AuditEvent::as_str));
+        search.and_some("subject = $1", filter.webhook.as_ref().map(|webhook| subject("webhook", webhook)));
+        search.and_some("at_ms >= $1", filter.from_ms);
+        search.and_some("at_ms < $1", filter.to_ms);
+        if let Some((at_ms, id)) = &filter.after {
+            search.and("(at_ms, id) < ($1, $2)", [(*at_ms).into(), id.into()]);
+        }
+        if let Some((condition, person)) = person {
+            search.and(condition, [person.into()]);
+        }
+        search.and(&format!("TRUE {NEWEST_FIRST}"), []);
+        search
+    };
+    let searches = match filter.person.as_deref() {
+        None => vec![of(None)],
+        Some(person) => {
+            let (did, about) = ("actor = $1", "subject = $1 AND actor IS DISTINCT FROM $1");
+            vec![of(Some((did, person))), of(Some((about, person)))]
+        }
+    };
+    Search::any(&searches, limit).end(&format!("{NEWEST_FIRST} LIMIT $1"), [limit.into()])
+}
+
+const NEWEST_FIRST: &str = "ORDER BY at_ms DESC, id DESC";
 
 /// The number of newest entries that [`last_times`] reads.
 const NEWEST: i64 = 5_000;

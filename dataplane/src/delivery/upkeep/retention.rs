@@ -31,7 +31,7 @@ pub const KEEP_RESENDS: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long audit entries are kept by default.
 pub const KEEP_AUDIT: Duration = Duration::from_secs(90 * 24 * 3600);
 /// The most audit entries of one event that a round leaves in a database, unless the event has a limit of its own. What a user repeats
-/// pushes out no other event. All together have some 70 MB.
+/// pushes out no other event. All together have some 100 MB.
 pub const MAX_OF_AN_EVENT: i64 = 5_000;
 /// The most audit entries of sign-ins that a round leaves in a database.
 pub const MAX_SIGN_INS: i64 = 50_000;

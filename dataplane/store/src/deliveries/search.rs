@@ -5,7 +5,7 @@ mod rare;
 use std::collections::HashMap;
 
 use docket_crds::{EventCode, webhook_key};
-use docket_domain::delivery::{DeadLetter, DeliveryId, DeliveryKind, FailureClass, Status, class_of_status};
+use docket_domain::delivery::{DeadLetter, DeliveryId, DeliveryKind, FailureClass, Status};
 use docket_domain::failure::{Cause, Failure};
 use docket_program::clock::Clock;
 
@@ -326,19 +326,6 @@ impl DeliveryFilter {
         }
         search
     }
-}
-
-/// The failure classes of deliveries whose last response had this HTTP status. `None`: no failure has this status. A
-/// class without a response keeps the status of the previous response.
-fn classes_of(http_status: i64) -> Option<[FailureClass; 5]> {
-    let class = class_of_status(u16::try_from(http_status).ok()?)?;
-    Some([
-        class,
-        FailureClass::WebhookGone,
-        FailureClass::WorkerLost,
-        FailureClass::EventTooLong,
-        FailureClass::EventIdInvalid,
-    ])
 }
 
 /// Reads one delivery.

@@ -7,6 +7,7 @@ use docket_rig::{on_both_databases, postgres, scratch};
 use docket_store::audit::{self, AuditFilter};
 use docket_store::sql::Param;
 
+use crate::buffers::pages;
 use crate::upgrade::version;
 
 on_both_databases!(
@@ -338,4 +339,43 @@ async fn a_page_of_a_long_audit_is_read_from_the_index() {
     let text: Vec<String> = rows.iter().map(|row| row.get(0).expect("text")).collect();
     let text = text.join("\n");
     assert!(text.contains("Index Scan Backward using audit_pkey") && !text.contains("Sort"), "{text}");
+}
+
+/// An index finds few entries of many by their event, webhook or person, also after PostgreSQL has planned the search for any values.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_entries_of_a_long_audit_cost_few_pages() {
+    let rig = TenantDatabase::postgres().await;
+    let Place::Url(url) = &rig.place else { panic!("a URL") };
+    let client = postgres::client(url).await;
+    for sql in [
+        "ALTER TABLE audit SET (autovacuum_enabled = off)",
+        "INSERT INTO audit (at_ms, id, event, actor, subject, count) SELECT n, n::text, 'PayloadRead', 'employee 1', \
+         'delivery ' || n, 1 FROM generate_series(1, 20000) n",
+        "UPDATE audit SET event = 'WebhookAdded', actor = 'employee 52', subject = 'webhook a/rare' WHERE at_ms IN (7, 11)",
+        "UPDATE audit SET subject = 'employee 52' WHERE at_ms = 9",
+        "VACUUM ANALYZE audit",
+    ] {
+        client.batch_execute(sql).await.expect("a statement");
+    }
+    let database = rig.opened_with(1);
+    let all = AuditFilter::default();
+    for (filter, expected) in [
+        (AuditFilter { event: Some(AuditEvent::WebhookAdded), ..all.clone() }, &[11_i64, 7][..]),
+        (AuditFilter { event: Some(AuditEvent::TestSent), ..all.clone() }, &[]),
+        (AuditFilter { webhook: Some("a/rare".into()), ..all.clone() }, &[11, 7]),
+        (AuditFilter { webhook: Some("a/none".into()), ..all.clone() }, &[]),
+        (AuditFilter { person: Some("employee 52".into()), ..all.clone() }, &[11, 9, 7]),
+        (AuditFilter { person: Some("employee 53".into()), ..all }, &[]),
+    ] {
+        for _ in 0..7 {
+            let before = pages(&database, &client, &["audit"]).await;
+            let mut reader = database.reader().await.expect("a connection");
+            let page = audit::search(&mut reader, &filter, 25).await.expect("a statement");
+            drop(reader);
+            let read = pages(&database, &client, &["audit"]).await - before;
+            let times: Vec<i64> = page.items.iter().map(|entry| entry.at_ms).collect();
+            assert_eq!((times.as_slice(), page.next), (expected, None), "{filter:?}");
+            assert!(read < 60, "{read} pages for {filter:?}");
+        }
+    }
 }

@@ -1,10 +1,9 @@
 //! Searches for all deliveries with one value that may be rare, whenever they were created.
 
-use docket_domain::delivery::{DeadLetter, DeliveryKind, FailureClass, Status};
+use docket_domain::delivery::{DeadLetter, DeliveryKind, Status};
 
 use super::{
-    COLUMNS, DeliveryFilter, HISTORY, MAY_BE_OF_CUSTOMER, QUEUED, classes_of, named, of_customer, suffix,
-    table,
+    COLUMNS, DeliveryFilter, HISTORY, MAY_BE_OF_CUSTOMER, QUEUED, named, of_customer, suffix, table,
 };
 use crate::connection::Connection;
 use crate::error::StoreError;
@@ -24,14 +23,11 @@ impl DeliveryFilter {
     pub(super) async fn rare(&self, connection: &mut Connection) -> Result<Vec<Vec<Search>>, StoreError> {
         let with =
             |column: &str, value: &str| self.in_tables("{table} d", &in_order_of(column), params![value]);
-        let of_class = |class: FailureClass| with("d.failure_class", class.as_str());
         let mut rare = Vec::new();
         rare.extend(self.event_id.as_ref().map(|id| with("d.event_id", id)));
         rare.extend(self.resend_id.as_ref().map(|id| with("d.resend_id", id)));
-        rare.extend(self.failure_class.map(of_class));
-        if let Some(classes) = self.http_status.and_then(classes_of) {
-            rare.push(classes.into_iter().flat_map(of_class).collect());
-        }
+        rare.extend(self.of_http_status());
+        rare.extend(self.failure_class.map(|class| with("d.failure_class", class.as_str())));
         rare.extend(self.of_failed());
         rare.extend(self.event_code.map(|code| {
             let from = "event c JOIN {table} d ON d.event_id = c.id";
@@ -85,6 +81,16 @@ impl DeliveryFilter {
             Some(marked) => (marks::condition(marked), "created_at_ms"),
             None => ("status = 'DeadLetter'", "created_at_ms"),
         }
+    }
+
+    /// Searches for all deliveries whose last attempt got the HTTP status. `None`: the filter has none, or 200, which most deliveries have
+    /// and which the index leaves out.
+    fn of_http_status(&self) -> Option<Vec<Search>> {
+        let status = self.http_status.filter(|status| *status != 200)?;
+        // As `in_order_of`, for a number. The first condition is the index's own.
+        let condition = "d.http_status <> 200 AND d.http_status >= $1 AND d.http_status <= $1 AND d.http_status + 0 = $1 \
+                         ORDER BY d.http_status";
+        Some(self.in_tables("{table} d", condition, params![status]))
     }
 
     /// Searches for all deliveries whose last attempt failed, or for all dead letters. `None`: other deliveries may match too.
@@ -162,12 +168,38 @@ mod tests {
     use crate::database::Database;
     use crate::sqlite::Sqlite;
 
-    #[tokio::test]
-    async fn dead_letters_in_each_state_are_found_by_the_index_of_this_state() {
+    async fn reader() -> (Connection, Folder) {
         let folder = Folder::new("rare");
         let database = Database::Sqlite(Sqlite::new(folder.path().join("tenant.db")));
         database.migrate(&Clock::System).await.expect("a file");
-        let mut reader = database.reader().await.expect("a connection");
+        (database.reader().await.expect("a connection"), folder)
+    }
+
+    /// A search reads this index alone. A sort of its own would read all before it ends.
+    async fn reads(reader: &mut Connection, search: Search, index: &str) {
+        let (sql, params) = search.end("LIMIT $1", [Param::from(25_i64)]);
+        let rows = reader.query(&format!("EXPLAIN QUERY PLAN {sql}"), params).await.expect("a plan");
+        let plan: Vec<String> = rows.iter().map(|row| row.get(3).expect("text")).collect();
+        assert!(plan.len() == 1 && plan[0].contains(&format!(" USING INDEX {index}")), "{plan:?}");
+    }
+
+    #[tokio::test]
+    async fn http_status_is_found_by_its_index_unless_nearly_all_have_it() {
+        let (mut reader, _folder) = reader().await;
+        let of = |http_status| DeliveryFilter {
+            status: Some(Status::DeadLetter),
+            http_status: Some(http_status),
+            ..DeliveryFilter::default()
+        };
+        for search in of(503).of_http_status().expect("it may be rare") {
+            reads(&mut reader, search, "delivery_by_http_status").await;
+        }
+        assert!(of(200).of_http_status().is_none() && DeliveryFilter::default().of_http_status().is_none());
+    }
+
+    #[tokio::test]
+    async fn dead_letters_in_each_state_are_found_by_the_index_of_this_state() {
+        let (mut reader, _folder) = reader().await;
         for (state, index) in [
             (None, "delivery_dead"),
             (Some(DeadLetter::Open), "delivery_open"),
@@ -182,11 +214,7 @@ mod tests {
             let of_all = filter.of_failed().expect("dead letters may be rare");
             let of_webhook = filter.in_history(vec!["smith/orders/SMITH".to_owned()]);
             for search in [of_all, of_webhook].concat() {
-                let (sql, params) = search.end("LIMIT $1", [Param::from(25_i64)]);
-                let rows = reader.query(&format!("EXPLAIN QUERY PLAN {sql}"), params).await.expect("a plan");
-                let plan: Vec<String> = rows.iter().map(|row| row.get(3).expect("text")).collect();
-                // A sort of its own would read all before it ends.
-                assert!(plan.len() == 1 && plan[0].contains(&format!(" USING INDEX {index}")), "{plan:?}");
+                reads(&mut reader, search, index).await;
             }
         }
     }
