@@ -30,16 +30,7 @@ pub async fn count(
     status: Status,
     from_ms: i64,
 ) -> Result<i64, StoreError> {
-    // The status is a part of the text: a plan for any status would read all deliveries of the period to find a few
-    // dead letters.
-    let ended = match status {
-        Status::DeadLetter => OPEN.to_owned(),
-        other => format!("d.status = '{other}'"),
-    };
-    let sql = format!(
-        "SELECT count(*) FROM (SELECT 1 FROM delivery_history d WHERE {ended} AND d.finished_at_ms >= $1 \
-         AND d.webhook IN ({{values}}) AND {NO_TEST} LIMIT $2) AS found"
-    );
+    let sql = count_sql(status);
     let mut found = 0;
     for chunk in webhooks.chunks(SLOTS) {
         for row in connection.query_in(&sql, params![from_ms, MAX_COUNT + 1 - found], chunk).await? {
@@ -47,6 +38,21 @@ pub async fn count(
         }
     }
     Ok(found)
+}
+
+/// The statement for [`count`] of the ends in this status.
+#[doc(hidden)] // for the suite that checks its plan
+pub fn count_sql(status: Status) -> String {
+    // The status is a part of the text: a plan for any status would read all deliveries of the period to find a few
+    // dead letters. So would a plan without this order, which only the indexes of a webhook's ends have.
+    let ended = match status {
+        Status::DeadLetter => OPEN.to_owned(),
+        other => format!("d.status = '{other}'"),
+    };
+    format!(
+        "SELECT count(*) FROM (SELECT 1 FROM delivery_history d WHERE {ended} AND d.finished_at_ms >= $1 \
+         AND d.webhook IN ({{values}}) AND {NO_TEST} ORDER BY d.webhook, d.finished_at_ms LIMIT $2) AS found"
+    )
 }
 
 /// A delivery that has ended.
@@ -70,10 +76,14 @@ pub async fn sample(
     webhooks: Option<&[String]>,
     spans: &[(i64, i64)],
 ) -> Result<Vec<EndedDelivery>, StoreError> {
-    let sql = sample_sql(webhooks.map(<[String]>::len), spans.len());
+    if webhooks.is_some_and(<[String]>::is_empty) {
+        return Ok(Vec::new());
+    }
+    let is_on_server = matches!(connection, Connection::Postgres(_));
+    let sql = sample_sql(is_on_server, webhooks.map(<[String]>::len), spans.len());
     let times = spans.iter().flat_map(|(from, to)| [Param::from(*from), Param::from(*to)]);
-    let uids = webhooks.unwrap_or_default().iter().map(Param::from);
-    let rows = connection.query(&sql, times.chain(uids).collect()).await?;
+    let keys = webhooks.unwrap_or_default().iter().map(Param::from);
+    let rows = connection.query(&sql, times.chain(keys).collect()).await?;
     let ended = |row: &Row| {
         let span = usize::try_from(row.get::<i64>(0)?).map_err(|_| StoreError::Unexpected("a period"))?;
         Ok(EndedDelivery { span, status: row.parsed(1)?, attempts: row.get(2)?, total_us: row.get(3)? })
@@ -81,43 +91,63 @@ pub async fn sample(
     rows.iter().map(ended).collect()
 }
 
-/// The statement for [`sample`] of this number of webhooks and of periods.
+/// The statement for [`sample`] of this number of webhooks and of periods, at least one of each. It has the deliveries once, and not once
+/// for each period and webhook, because PostgreSQL may plan it again each time.
 #[doc(hidden)] // for the suite that checks its plan
-pub fn sample_sql(webhooks: Option<usize>, spans: usize) -> String {
-    let first = 2 * spans + 1;
-    let ends = |condition: &str, from: usize| {
+pub fn sample_sql(is_on_server: bool, webhooks: Option<usize>, spans: usize) -> String {
+    let span = |place: usize| {
+        let (from, to) = (2 * place + 1, 2 * place + 2);
+        format!("(CAST({place} AS BIGINT), CAST(${from} AS BIGINT), CAST(${to} AS BIGINT))")
+    };
+    let key = |place: usize| format!("(CAST(${} AS TEXT))", 2 * spans + 1 + place);
+    let listed = |items: Vec<String>| items.join(", ");
+    let spans =
+        format!("span (place, from_ms, to_ms) AS (VALUES {})", listed((0..spans).map(span).collect()));
+    let (lists, each) = match webhooks {
+        None => (spans, "span"),
+        Some(count) => {
+            let keys = listed((0..count).map(key).collect());
+            let statuses = "ended (status) AS (VALUES ('Succeeded'), ('DeadLetter'))";
+            (
+                format!("{spans}, hook (webhook) AS (VALUES {keys}), {statuses}"),
+                "span CROSS JOIN hook CROSS JOIN ended",
+            )
+        }
+    };
+    let in_span = "d.finished_at_ms >= span.from_ms AND d.finished_at_ms < span.to_ms";
+    let (condition, order) = match (webhooks.is_some(), is_on_server) {
+        (false, _) => (in_span.to_owned(), "d.finished_at_ms DESC"),
+        (true, false) => (
+            format!("d.webhook = hook.webhook AND d.status = ended.status AND {in_span}"),
+            "d.finished_at_ms DESC",
+        ),
+        // Only the index of a webhook's ends has this order. By time alone, which PostgreSQL may prefer, a webhook with few deliveries
+        // would cost the whole period.
+        (true, true) => (
+            "d.webhook = hook.webhook AND d.finished_at_ms IS NOT NULL \
+             AND (d.status, d.finished_at_ms) >= (ended.status, span.from_ms) \
+             AND (d.status, d.finished_at_ms) < (ended.status, span.to_ms)"
+                .to_owned(),
+            "d.status DESC, d.finished_at_ms DESC",
+        ),
+    };
+    let last = |columns: &str| {
         format!(
-            "SELECT d.status, d.attempt_count, d.total_us, d.finished_at_ms FROM delivery_history d \
-             WHERE {condition} AND d.finished_at_ms >= ${from} AND d.finished_at_ms < ${} AND {NO_TEST} \
-             ORDER BY d.finished_at_ms DESC LIMIT {SAMPLE}",
-            from + 1
+            "SELECT {columns} FROM delivery_history d WHERE {condition} AND {NO_TEST} ORDER BY {order} LIMIT {SAMPLE}"
         )
     };
-    let one = |place: usize| {
-        let from = 2 * place + 1;
-        let found = match webhooks {
-            None => ends("TRUE", from),
-            // The index of a webhook's ends has the status before the time. By time alone, a webhook with few
-            // deliveries would cost the whole period.
-            Some(1) => {
-                let of =
-                    |status: Status| ends(&format!("d.webhook = ${first} AND d.status = '{status}'"), from);
-                format!(
-                    "SELECT * FROM (SELECT * FROM ({}) AS delivered UNION ALL SELECT * FROM ({}) AS lost) AS ends \
-                     ORDER BY finished_at_ms DESC LIMIT {SAMPLE}",
-                    of(Status::Succeeded),
-                    of(Status::DeadLetter)
-                )
-            }
-            // The empty text is no key, so an empty list of webhooks finds no delivery.
-            Some(count) => {
-                let places: Vec<String> = (first..first + count).map(|place| format!(", ${place}")).collect();
-                ends(&format!("d.webhook IN (''{})", places.concat()), from)
-            }
-        };
-        format!("SELECT CAST({place} AS BIGINT), status, attempt_count, total_us FROM ({found}) AS span")
+    // SQLite has no LATERAL.
+    let joined = match is_on_server {
+        true => {
+            format!("LATERAL ({}) AS last", last("d.status, d.attempt_count, d.total_us, d.finished_at_ms"))
+        }
+        false => format!("delivery_history AS last ON last.rowid IN ({})", last("d.rowid")),
     };
-    (0..spans).map(one).collect::<Vec<_>>().join(" UNION ALL ")
+    format!(
+        "WITH {lists} SELECT place, status, attempt_count, total_us FROM (SELECT span.place, last.status, last.attempt_count, \
+         last.total_us, row_number() OVER (PARTITION BY span.place ORDER BY last.finished_at_ms DESC) AS nth \
+         FROM {each} CROSS JOIN {joined}) AS numbered WHERE nth <= {SAMPLE}"
+    )
 }
 
 /// Deliveries of a webhook that failed in the same way.

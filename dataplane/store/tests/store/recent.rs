@@ -2,8 +2,8 @@
 
 use docket_domain::delivery::{FailureClass, Status};
 use docket_domain::failure::Cause;
-use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{Place, T0, TenantDatabase, WEBHOOK, delivery_id, ended_sql, new_delivery};
+use docket_rig::{on_both_databases, postgres};
 use docket_store::deliveries::NewDelivery;
 use docket_store::recent::{self, EndedDelivery, Failures, LastFailure, MAX_COUNT, SAMPLE};
 use docket_store::{deliveries, events};
@@ -12,7 +12,7 @@ on_both_databases!(
     ends_are_counted_and_sampled_by_hour,
     failures_are_grouped,
     counts_and_samples_are_bounded,
-    sample_of_one_webhook_is_read_from_its_own_index,
+    figures_of_webhooks_are_read_from_their_own_indexes,
     last_response_with_a_body_is_found,
     last_failure_is_the_last_dead_letter_or_else_a_delivery_that_is_tried_again,
 );
@@ -154,10 +154,17 @@ async fn counts_and_samples_are_bounded(rig: TenantDatabase) {
         recent::sample(&mut reader, Some(&hooks[..]), &[(T0, T0 + HOUR)]).await.expect("a statement");
     let dead = sample.iter().filter(|ended| ended.status == Status::DeadLetter).count();
     assert_eq!((sample.len() as i64, dead), (SAMPLE, 1));
+    // Likewise a sample of two webhooks, of which one has few.
+    rig.run("UPDATE delivery_history SET webhook = 'zulu' WHERE status = 'DeadLetter'").await;
+    let hooks = [WEBHOOK.to_owned(), "zulu".to_owned()];
+    let sample =
+        recent::sample(&mut reader, Some(&hooks[..]), &[(T0, T0 + HOUR)]).await.expect("a statement");
+    let dead = sample.iter().filter(|ended| ended.status == Status::DeadLetter).count();
+    assert_eq!((sample.len() as i64, dead), (SAMPLE, 1));
 }
 
-/// The index finds the sample even if many deliveries of other webhooks ended in the period.
-async fn sample_of_one_webhook_is_read_from_its_own_index(rig: TenantDatabase) {
+/// The indexes find counts and samples even if many deliveries of other webhooks ended in the period, also by a plan for any values.
+async fn figures_of_webhooks_are_read_from_their_own_indexes(rig: TenantDatabase) {
     let event = rig.event("W1").await;
     let fill = format!(
         "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms, \
@@ -166,27 +173,61 @@ async fn sample_of_one_webhook_is_read_from_its_own_index(rig: TenantDatabase) {
         event.as_str()
     );
     rig.run(&fill).await;
-    let (explain, column) = match &rig.place {
-        Place::File(_) => ("EXPLAIN QUERY PLAN ", 3),
-        Place::Url(_) => ("EXPLAIN ", 0),
-    };
-    // EXPLAIN accepts no parameters on PostgreSQL.
-    let values = ["0", "10000", "10000", "20000", "'rare'"];
-    let sql = recent::sample_sql(Some(1), 2);
-    let sql = (1..=values.len()).rev().fold(sql, |sql, n| sql.replace(&format!("${n}"), values[n - 1]));
+    let is_on_server = matches!(rig.place, Place::Url(_));
+    let sample = |webhooks| recent::sample_sql(is_on_server, Some(webhooks), 2);
+    let count = |status| recent::count_sql(status).replace("{values}", "$3, $4");
+    let (spans, period) = (["0", "10000", "10000", "20000"], ["0", "10001"]);
+    let (one, two) = (["'rare'"], ["'rare'", "'none'"]);
+    // Both have the time after the webhook.
+    let of_lost = if is_on_server { "delivery_open" } else { "delivery_by_end" };
+    let statements = [
+        (sample(1), [&spans[..], &one].concat(), "delivery_by_end"),
+        (sample(2), [&spans[..], &two].concat(), "delivery_by_end"),
+        (count(Status::Succeeded), [&period[..], &two].concat(), "delivery_by_end"),
+        (count(Status::DeadLetter), [&period[..], &two].concat(), of_lost),
+    ];
     // SQLite has no statistics here: only PostgreSQL is tried with and without them.
-    for analyzed in [false].into_iter().chain(matches!(rig.place, Place::Url(_)).then_some(true)) {
+    for analyzed in [false].into_iter().chain(is_on_server.then_some(true)) {
         if analyzed {
             rig.run("ANALYZE").await;
         }
+        for (sql, values, index) in &statements {
+            for plan in plans(&rig, sql, values).await {
+                assert!(plan.contains(index), "analyzed: {analyzed}\n{sql}\n{plan}");
+                let other = ["delivery_finished", "Seq Scan on delivery_history", "SCAN d\n", "SCAN last"];
+                assert!(
+                    !other.iter().any(|other| plan.contains(other)),
+                    "analyzed: {analyzed}\n{sql}\n{plan}"
+                );
+            }
+        }
+    }
+}
+
+/// The plans of a statement: on PostgreSQL for these values, and for any values, which a connection may prefer after some uses.
+async fn plans(rig: &TenantDatabase, sql: &str, values: &[&str]) -> Vec<String> {
+    let Place::Url(url) = &rig.place else {
+        let sql = (1..=values.len())
+            .rev()
+            .fold(sql.to_owned(), |sql, n| sql.replace(&format!("${n}"), values[n - 1]));
         let database = rig.opened_again();
         let mut reader = database.reader().await.expect("a connection");
-        let rows = reader.query(&format!("{explain}{sql}"), Vec::new()).await.expect("a plan");
-        let plan: String = rows.iter().map(|row| row.get::<String>(column).expect("text") + "\n").collect();
-        assert!(plan.contains("delivery_by_end"), "analyzed: {analyzed}\n{plan}");
-        let other = ["delivery_finished", "Seq Scan on delivery_history", "SCAN d\n"];
-        assert!(!other.iter().any(|other| plan.contains(other)), "analyzed: {analyzed}\n{plan}");
+        let rows = reader.query(&format!("EXPLAIN QUERY PLAN {sql}"), Vec::new()).await.expect("a plan");
+        return vec![rows.iter().map(|row| row.get::<String>(3).expect("text") + "\n").collect()];
+    };
+    let client = postgres::client(url).await;
+    client
+        .batch_execute(&format!("SET enable_seqscan = off; PREPARE asked AS {sql}"))
+        .await
+        .expect("prepared");
+    let mut plans = Vec::new();
+    for mode in ["force_custom_plan", "force_generic_plan"] {
+        client.batch_execute(&format!("SET plan_cache_mode = {mode}")).await.expect("a setting");
+        let explain = format!("EXPLAIN EXECUTE asked ({})", values.join(", "));
+        let rows = client.query(explain.as_str(), &[]).await.expect("a plan");
+        plans.push(rows.iter().map(|row| row.get::<_, String>(0) + "\n").collect());
     }
+    plans
 }
 
 async fn last_response_with_a_body_is_found(rig: TenantDatabase) {
