@@ -12,8 +12,8 @@ use crate::refusal::Refusal;
 
 /// The most users that one search reads. The next page continues behind them.
 pub const MOST_READ: i64 = 10_000;
-/// The number of users that a search reads at a time.
-const CHUNK: i64 = 1_000;
+/// The number of users that a search reads first. A word that many have is found among them; else the search reads all others at once.
+const FIRST_READ: i64 = 1_000;
 
 /// A change of a user that needs no password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,9 +159,9 @@ pub async fn find<T: Listed>(
 ) -> Result<Found<T>, StoreError> {
     let words = folded(words);
     let words: Vec<&str> = words.split_whitespace().collect();
-    let chunk = if words.is_empty() { size as i64 + 1 } else { CHUNK };
+    let first = if words.is_empty() { size as i64 + 1 } else { FIRST_READ };
     let mut people = Vec::new();
-    for _ in 0..MOST_READ / CHUNK {
+    for chunk in [first, MOST_READ - first] {
         let read = T::read(connection, after.as_deref(), chunk).await?;
         let is_last = (read.len() as i64) < chunk;
         after = read.last().map(|last| last.key().to_owned());
