@@ -64,9 +64,10 @@ pub(crate) async fn add_history(stage: &Stage, count: i64, oldest: Duration, new
     stage.harden().await;
 }
 
-/// Lets the first contact of the first tenant manage webhooks, and adds 1,000 customers with ten contacts each and 100,000 audit entries.
+/// Lets the first contact of the first tenant manage webhooks, and adds 1,000 customers with ten contacts each and 250,000 audit entries.
 /// Of the entries, 40,000 are sign-ins, ten of them by the first contact, 20,000 are refused sign-ins, and in some 39,800 the administrator
-/// read a payload. 200 are about removed webhooks, and ten about the first webhook. Of no event there are more than retention keeps.
+/// read a payload. 200 are about removed webhooks, and ten about the first webhook. The other 150,000 are older. Of no event there are
+/// more than retention keeps.
 pub(crate) async fn add_people(stage: &Stage) {
     let people = "BEGIN; UPDATE contact SET manages_webhooks = TRUE; \
          INSERT INTO customer (code, name, created_at_ms) \
@@ -85,6 +86,14 @@ pub(crate) async fn add_people(stage: &Stage) {
          FROM (SELECT n, CASE WHEN n % 10000 = 1 THEN 'WebhookChanged' WHEN n % 500 = 3 THEN 'WebhookRemoved' \
          WHEN n % 5 = 4 THEN 'SignInRefused' WHEN n % 2 = 0 THEN 'SignedIn' ELSE 'PayloadRead' END AS event \
          FROM generate_series(1::bigint, 100000) n) AS entry; \
+         INSERT INTO audit (at_ms, id, event, actor, subject, address, count) \
+         SELECT (extract(epoch FROM now()) * 1000)::bigint - 2000000000 - n * 20000, md5('b' || n), \
+         CASE WHEN n <= 50000 THEN 'PeopleRead' ELSE (ARRAY['SignedOut', 'PasswordChanged', 'DeliveryResent', 'TestSent', \
+         'ResendStarted', 'ResendStopped', 'DeadLettersSetAside', 'SetAsideUndone', 'WebhookActivated', 'WebhookDeactivated', \
+         'NextSecretMade', 'NextSecretPromoted', 'NextSecretDropped', 'CustomerAdded', 'ContactAdded', 'EmployeeAdded', \
+         'RightGranted', 'RightRevoked', 'UserDeactivated', 'UserActivated'])[1 + n % 20] END, \
+         'employee ' || (SELECT code FROM employee), 'contact B' || (n % 10000), '127.0.0.1', 1 \
+         FROM generate_series(1::bigint, 150000) n; \
          COMMIT";
     run(&stage.sql(0).await, people).await;
 }
@@ -118,15 +127,34 @@ pub(crate) async fn a_week_ago(stage: &Stage) -> String {
     stage.sql(0).await.query_one(statement, &[]).await.expect("a row").get(0)
 }
 
-/// Turns one in `share` deliveries of the history into a dead letter.
+/// Turns one in `share` deliveries of the history into a dead letter. Nearly all have the HTTP status 500, one in a hundred 504, and few 503.
 pub(crate) async fn give_up(stage: &Stage, share: i64) {
     let sql = stage.sql(0).await;
     let dead = format!(
-        "UPDATE delivery_history SET status = 'DeadLetter', failure_class = 'ServerError', http_status = 500, attempt_count = 5 \
+        "UPDATE delivery_history SET status = 'DeadLetter', failure_class = 'ServerError', attempt_count = 5, \
+         http_status = CASE WHEN created_at_ms % 20011 = 0 THEN 503 WHEN created_at_ms % 101 = 0 THEN 504 ELSE 500 END \
          WHERE status = 'Succeeded' AND created_at_ms / 7 % {share} = 0"
     );
     run(&sql, &dead).await;
     run(&sql, "VACUUM ANALYZE").await;
+}
+
+/// Makes the deliveries of the history those of another customer, which has a webhook of the same name. The first customer keeps what it
+/// saved before.
+pub(crate) async fn give_away(stage: &Stage) {
+    let sql = stage.sql(0).await;
+    stage.relax().await;
+    let own = "SELECT id FROM event WHERE customer_code = 'C-1' AND web_order_id LIKE 'H________'";
+    for statement in [
+        format!(
+            "UPDATE delivery_history SET webhook = replace(webhook, '/C-1', '/B-0') WHERE event_id IN ({own})"
+        ),
+        format!("UPDATE event SET customer_code = 'B-0' WHERE id IN ({own})"),
+        "VACUUM ANALYZE".to_owned(),
+    ] {
+        run(&sql, &statement).await;
+    }
+    stage.harden().await;
 }
 
 /// The SQL function `pg_temp.at`, which returns the creation time of the n-th delivery, in milliseconds since 1970.

@@ -62,7 +62,10 @@ const PAGES: &[&str] = &[
     "/portal/logs?failureClass=TimeoutFirstByte",
     "/portal/logs?httpStatus=500",
     "/portal/logs?httpStatus=503",
+    "/portal/logs?httpStatus=504",
     "/portal/logs?httpStatus=404",
+    "/portal/logs?httpStatus=204",
+    "/portal/logs?webhook=default/t0-w0&httpStatus=503",
     "/portal/logs?httpStatus=5xx",
     "/portal/logs?deliveryId={delivery}",
     "/portal/logs?eventId={event}",
@@ -101,6 +104,22 @@ const PAGES: &[&str] = &[
     "/portal/mail/00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
 ];
 
+/// The pages with figures and deliveries that a contact opens whose customer has few deliveries beside those of another customer.
+const BESIDE: &[&str] = &[
+    "/portal",
+    "/portal?range=hour",
+    "/portal?range=week",
+    "/portal?range=month",
+    "/portal/webhooks",
+    "/portal/webhooks/default/t0-w0?range=month",
+    "/portal/webhooks/default/t0-w1?range=month",
+    "/portal/logs",
+    "/portal/logs?result=Lost",
+    "/portal/logs?webhook=default/t0-w0",
+    "/portal/logs?httpStatus=500",
+    "/portal/resends",
+];
+
 /// The pages that only an administrator may open.
 const OF_ADMINISTRATOR: &[&str] = &[
     "/portal/activity",
@@ -112,6 +131,8 @@ const OF_ADMINISTRATOR: &[&str] = &[
     "/portal/activity?person=alex.admin",
     "/portal/activity?person=ada@quillfeather.example",
     "/portal/activity?person=employee%20none",
+    "/portal/activity?person=contact%20B6",
+    "/portal/activity?event=WebhookAdded",
     "/portal/activity?to={week}&webhook=default/t0-w0",
     "/portal/keys",
     "/portal/people",
@@ -158,6 +179,11 @@ pub(super) async fn run(bench: &Bench) -> Vec<Figure> {
             let name = format!("{page}, contact, {lost}");
             figures.extend(view(&mut contact, &path(page), &name).await);
         }
+    }
+    sql::give_away(&stage).await;
+    for page in BESIDE {
+        let name = format!("{page}, contact, beside another customer's history");
+        figures.extend(view(&mut contact, page, &name).await);
     }
     figures
 }
