@@ -5,13 +5,19 @@ use docket_portal::page::WebhookName;
 use docket_store::{Connection, StoreError, audit};
 
 /// What stands between the name and the customer in the detail of an entry.
-const OF_CUSTOMER: &str = " (customer ";
+const OF_CUSTOMER: &str = " (customer \"";
 
-/// The detail of the entry about the removal of a webhook: its name for people and its customer, such as `Orders (customer C-1)`. `None`:
-/// it has no name for people.
+/// The detail of the entry about the removal of a webhook: its name for people and its customer, such as `Orders (customer "C-1")`.
+/// `None`: it has no name for people.
 pub(super) fn detail(spec: &WebhookSpec) -> Option<String> {
     let name = spec.display_name.as_ref()?;
-    Some(format!("{name}{OF_CUSTOMER}{})", spec.customer_code))
+    Some(format!("{name}{}", end(&spec.customer_code)))
+}
+
+/// The end of a detail about a webhook of this customer. A code may have any characters, so it is quoted: the end of a detail names one
+/// customer alone.
+fn end(customer_code: &str) -> String {
+    format!(" (customer {customer_code:?})")
 }
 
 /// Reads the last names of removed webhooks. A contact gets only names of webhooks that belonged to its `customer` when they were removed:
@@ -27,7 +33,7 @@ pub(super) async fn names(
 fn name(subject: &str, detail: Option<&str>, customer: Option<&str>) -> Option<WebhookName> {
     let full_name = subject.strip_prefix("webhook ")?;
     let name = match customer {
-        Some(customer) => detail?.strip_suffix(&format!("{OF_CUSTOMER}{customer})"))?,
+        Some(customer) => detail?.strip_suffix(&end(customer))?,
         // An older version recorded no customer.
         None => detail
             .map_or(full_name, |detail| detail.rsplit_once(OF_CUSTOMER).map_or(detail, |(name, _)| name)),
@@ -65,7 +71,10 @@ mod tests {
             (Some(named("Orders", "C-1")), Some("Orders"), "Orders"),
             (Some(named("Orders", "C-2")), None, "Orders"),
             (Some(named("Orders", "C-11")), None, "Orders"),
-            (Some(named("Of (customer C-1)", "C-2")), None, "Of (customer C-1)"),
+            (Some(named("Of (customer \"C-1\")", "C-2")), None, "Of (customer \"C-1\")"),
+            (Some(named("Orders", "Two (customer C-1")), None, "Orders"),
+            (Some(named("Orders", "Two (customer \"C-1")), None, "Orders"),
+            (Some(named("Orders", "Two (customer \"C-1\")")), None, "Orders"),
             (Some("Orders".to_owned()), None, "Orders"),
             (detail(&spec(None, "C-1")), None, "a/portal-1"),
         ] {

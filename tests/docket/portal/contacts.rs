@@ -214,3 +214,35 @@ async fn contact_adds_a_webhook_for_its_own_customer_whatever_the_form_says() {
     let unmarked = Browser::signed_in(&server, "acme", BEA).await;
     assert_eq!(unmarked.get("/portal/webhooks").await.status, 403);
 }
+
+#[tokio::test]
+async fn contact_adds_and_removes_a_webhook_whose_name_no_customer_with_a_similar_code_learns() {
+    const PAT: &str = "pat@smith.example";
+    let (home, server, _) = stage(&[], FAST).await;
+    let database = home.open("ACME");
+    database.change("UPDATE contact SET manages_webhooks = TRUE WHERE customer_code = 'C-1'");
+    database.change(
+        "INSERT INTO customer (code, name, created_at_ms) VALUES ('Smith (customer C-1', 'Smith', 0)",
+    );
+    let customer = ["contact", "add", "--tenant", "ACME", "--customer", "Smith (customer C-1"];
+    let contact = ["--email", PAT, "--name", "Pat", "--webhooks"];
+    let (done, text) = home.command(&[&customer[..], &contact].concat(), PASSWORD);
+    assert!(done, "{text}");
+    let browser = Browser::signed_in(&server, "acme", PAT).await;
+    let new = "/portal/webhooks/new";
+    let fields = [
+        ("displayName", "Plans"),
+        ("targetUrl", "https://127.0.0.1:9/"),
+        ("order.created", "yes"),
+        ("active", "yes"),
+    ];
+    let made = send(&browser, new, new, &fields).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    let page = page_of(&made);
+    assert_eq!(send(&browser, &page, &format!("{page}/remove"), &[]).await.status, 303);
+    let logs = page.replace("/portal/webhooks/", "/portal/logs?webhook=");
+    let last_name = async |browser: &Browser<'_>| browser.get(&logs).await.text().contains("Plans");
+    eventually("its removal is recorded", SOON, async || last_name(&browser).await).await;
+    let other = Browser::signed_in(&server, "acme", ADA).await;
+    assert!(!last_name(&other).await);
+}
