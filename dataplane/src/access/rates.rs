@@ -1,4 +1,5 @@
-//! How often a tenant's clients may send requests and sign in. Each process grants its part of the tenant's limits.
+//! How often a tenant's clients may send requests and sign in, and a customer's contacts add webhooks. Each process grants its part of
+//! the tenant's limits.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -16,6 +17,13 @@ const MANY: usize = 1_000;
 
 /// A caller whose last request is not older than this counts as one of the tenant's present callers.
 const LATELY: Duration = Duration::from_secs(10);
+
+/// The number of webhooks that the contacts of a customer may add at once in a process: as many as they may have. A webhook that is removed
+/// leaves a key of its deliveries, entries of the audit and, for a time, a signing secret. The customers of a tenant share the bounds of
+/// these.
+const ADDITIONS: u32 = 20;
+/// How often the contacts of a customer may add a webhook after that, in all processes.
+const ADDITION_EVERY: Duration = Duration::from_secs(10 * 60);
 
 /// Refuses a call for now: the tenant is at a limit, and may try again after some seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +69,8 @@ enum RateKind {
     SignIns,
     /// Sign-ins of users who did not sign in from the same source lately.
     SignInsOfStrangers,
+    /// Webhooks that contacts of one customer add, by the customer's hash.
+    AdditionsOf(u64),
 }
 
 impl Default for Rates {
@@ -105,6 +115,18 @@ impl Rates {
         let all = rate(limits.sign_ins_per_minute);
         let strangers = (!known).then(|| rate(limits.sign_ins_per_minute / 2));
         self.buckets.lock().sign_in(tenant, all, strangers, now).map_err(over(Limit::SignInsPerMinute))
+    }
+
+    /// Counts a webhook that a contact of this customer adds, or refuses it. The error is how long the contact has to wait.
+    pub fn addition(&self, tenant: &Arc<str>, customer: &str, now: Duration) -> Result<(), Duration> {
+        let processes = self.processes.load(Ordering::Relaxed);
+        // The number at once is not divided: one process may get all forms.
+        let rate = Rate { every: ADDITION_EVERY * processes, burst: ADDITIONS };
+        let customer = self.hasher.hash_one(customer);
+        let mut buckets = self.buckets.lock();
+        buckets.bucket(tenant, RateKind::AdditionsOf(customer)).try_add(rate, now)?;
+        buckets.forget_empty(now);
+        Ok(())
     }
 
     /// This process's part of a limit of `count` per `time`, with bursts of up to `burst`.
@@ -278,6 +300,23 @@ mod tests {
             (1, 1),
             "twelve seconds are two of ten, one for strangers"
         );
+    }
+
+    #[test]
+    fn contacts_of_each_customer_add_twenty_webhooks_and_then_one_in_ten_minutes() {
+        let (rates, tenant) = (Rates::default(), Arc::from("a"));
+        let added = |customer: &str, minutes: u64| {
+            let now = Duration::from_secs(60 * minutes);
+            (0..100).take_while(|_| rates.addition(&tenant, customer, now).is_ok()).count()
+        };
+        assert_eq!([added("C-1", 1), added("C-1", 10), added("C-1", 11), added("C-1", 41)], [20, 0, 1, 3]);
+        assert_eq!(added("C-2", 41), 20, "another customer has its own");
+        assert_eq!(
+            rates.addition(&tenant, "C-1", Duration::from_secs(60 * 42)),
+            Err(9 * Duration::from_secs(60))
+        );
+        rates.divide_by(3);
+        assert_eq!([added("C-3", 50), added("C-3", 79), added("C-3", 80)], [20, 0, 1]);
     }
 
     #[test]

@@ -246,3 +246,34 @@ async fn contact_adds_and_removes_a_webhook_whose_name_no_customer_with_a_simila
     let other = Browser::signed_in(&server, "acme", ADA).await;
     assert!(!last_name(&other).await);
 }
+
+#[tokio::test]
+async fn contact_adds_webhooks_only_so_often() {
+    let (home, server, _) = stage(&[], FAST).await;
+    home.open("ACME").change("UPDATE contact SET manages_webhooks = TRUE");
+    let new = "/portal/webhooks/new";
+    let fields = [
+        ("displayName", "Again"),
+        ("customerCode", "C-1"),
+        ("targetUrl", "https://127.0.0.1:9/"),
+        ("order.created", "yes"),
+        ("active", "yes"),
+    ];
+    let browser = Browser::signed_in(&server, "acme", ADA).await;
+    let mut page = String::new();
+    for number in 0..20 {
+        let made = send(&browser, new, new, &fields).await;
+        assert_eq!(made.status, 200, "{number}: {made:?}");
+        page = page_of(&made);
+    }
+    let full = send(&browser, new, new, &fields).await;
+    assert!(full.status == 400 && full.text().contains("you have 20 webhooks"), "{full:?}");
+    assert_eq!(send(&browser, &page, &format!("{page}/remove"), &[]).await.status, 303);
+    let refused = send(&browser, new, new, &fields).await;
+    assert!(refused.status == 400 && refused.text().contains("added many webhooks lately"), "{refused:?}");
+    // Neither another customer nor an administrator has to wait.
+    for user in [BEA, ALEX] {
+        let made = send(&Browser::signed_in(&server, "acme", user).await, new, new, &fields).await;
+        assert_eq!(made.status, 200, "{user}: {made:?}");
+    }
+}

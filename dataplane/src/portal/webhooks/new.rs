@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use super::editor::Editor;
 use super::forms::{WebhookForm, spec, wrong};
 use super::{is_of, served, to_page_of};
+use crate::api::caller::Principal;
 use crate::api::state::ApiState;
 use crate::http::error::ApiError;
 use crate::portal::forms::{Posted, filled_in};
@@ -134,6 +135,9 @@ pub async fn create(
     // Another webhook may have been added since the request came, so this reads the tenant as it is served now.
     let tenant = state.tenants.by_uid(&viewer.caller.tenant.uid).ok_or(ApiError::TenantNotFound)?;
     wrong.extend(no_place(&tenant, &viewer, &declared).map(|what| (String::new(), what)));
+    if wrong.is_empty() {
+        wrong.extend(too_often(&state, &viewer).map(|what| (String::new(), what)));
+    }
     if !wrong.is_empty() {
         let (customers, may_give) = (customers(&state, &viewer).await?, editor.writer.is_folder());
         let new = NewForm {
@@ -187,6 +191,16 @@ fn no_place(tenant: &ServedTenant, viewer: &Viewer, declared: &Declared) -> Opti
             "There is no room: you have {of_customer} webhooks. An administrator of the tenant may add more."
         )
     })
+}
+
+/// Counts a webhook that a contact adds. Returns why the contact has to wait, if it has to.
+fn too_often(state: &ApiState, viewer: &Viewer) -> Option<String> {
+    let Principal { tenant, customer, .. } = &*viewer.caller;
+    let wait = state.rates.addition(&tenant.uid, customer.as_deref()?, state.clock.elapsed()).err()?;
+    let minutes = wait.as_secs().div_ceil(60);
+    Some(format!(
+        "You have added many webhooks lately. You can add the next one in {minutes} min; an administrator of the tenant can add it now."
+    ))
 }
 
 #[cfg(test)]
