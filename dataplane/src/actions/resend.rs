@@ -138,9 +138,11 @@ async fn target(
     webhooks: Webhooks<'_>,
     uid_or_name: &str,
 ) -> Result<ResendTarget, Refusal> {
-    let known = match webhooks.named(uid_or_name) {
-        Some(webhook) => Some((webhook.full_name(), webhook.customer_code.to_string())),
+    let served = webhooks.named(uid_or_name);
+    let served = served.map(|webhook| (webhook.full_name(), webhook.customer_code.to_string()));
+    let known = match served.or_else(|| held(webhooks, uid_or_name)) {
         None => resends::webhook_of_dead(connection, uid_or_name).await?,
+        known => known,
     };
     let (webhook_name, customer_code) = known.ok_or(NOT_DECLARED)?;
     let webhook = webhook_key::of(&webhook_name, &customer_code);
@@ -162,6 +164,15 @@ async fn target(
         false if webhooks.named(&webhook_name).is_some() => Err(OF_ANOTHER),
         false => Err(NOT_DECLARED),
     }
+}
+
+/// The `namespace/name` and the customer of the webhook on hold that has this name, key or uid, if its customer is known. The last webhook
+/// of the name that has dead letters may have been another customer's.
+fn held(webhooks: Webhooks<'_>, name: &str) -> Option<(String, String)> {
+    let is_meant =
+        |(uid, key): &(&str, &str)| *uid == name || *key == name || webhook_key::full_name(key) == Some(name);
+    let (_, key) = webhooks.held().find(is_meant)?;
+    Some((webhook_key::full_name(key)?.to_owned(), webhook_key::customer_code(key)?.to_owned()))
 }
 
 /// Refuses a bulk resend that finds nothing because all dead letters under the webhook's name belong to an earlier customer's

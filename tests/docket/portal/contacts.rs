@@ -277,3 +277,34 @@ async fn contact_adds_webhooks_only_so_often() {
         assert_eq!(made.status, 200, "{user}: {made:?}");
     }
 }
+
+#[tokio::test]
+async fn contact_resends_to_its_webhook_on_hold_though_another_customers_lost_more_under_the_name() {
+    let receiver = Receiver::verifying(|_| Response::Status(503)).await;
+    let webhooks = [
+        Webhook::new("one", receiver.url("/one")),
+        Webhook { customer: "C-2", ..Webhook::new("two", receiver.url("/two")) },
+        Webhook { secret: Some("no-such-secret"), ..Webhook::new("held", receiver.url("/held")) },
+    ];
+    let (home, server, ada) = stage(&webhooks, FAST).await;
+    let bea = server.sign_in(&api_key('a'), BEA).await;
+    for client in [&ada, &bea] {
+        assert_eq!(client.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 200);
+    }
+    let database = home.open("ACME");
+    database.change("UPDATE contact SET manages_webhooks = TRUE WHERE customer_code = 'C-1'");
+    let dead = "SELECT count(*) FROM delivery_history WHERE status = 'DeadLetter'";
+    eventually("both are dead letters", SOON, async || database.get::<i64>(dead) == 2).await;
+    // Both customers have had a webhook of this name, first C-1 and then C-2. Now it is C-1's again.
+    database.change(
+        "UPDATE delivery_history SET webhook_name = 'default/held', webhook = 'default/held/' || \
+         (SELECT e.customer_code FROM event e WHERE e.id = delivery_history.event_id); \
+         UPDATE delivery_history SET created_at_ms = created_at_ms + 60000 WHERE webhook = 'default/held/C-2'",
+    );
+    let browser = Browser::signed_in(&server, "acme", ADA).await;
+    let resends = "/portal/resends";
+    let begun = send(&browser, resends, resends, &[("webhook", "default/held")]).await;
+    assert_eq!((begun.status, &*begun.headers["location"]), (303, "/portal/resends?done=started&count=1"));
+    let of_resends: String = database.get("SELECT webhook FROM delivery WHERE resend_of IS NOT NULL");
+    assert_eq!(of_resends, "default/held/C-1");
+}
