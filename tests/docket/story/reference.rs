@@ -25,6 +25,7 @@ use docket_domain::delivery::{BACKOFF_BASE, DeliveryId, FailureClass, Next, Outc
 use docket_domain::failure::{Cause, Failure};
 use docket_domain::status;
 use docket_operator::metrics::{Failing, Store};
+use docket_operator::state::migrations::MigrationCounts;
 use docket_operator::state::name::Name;
 use docket_schedule::Overdue;
 use docket_schema::MIGRATIONS;
@@ -71,6 +72,7 @@ fn metrics_page() -> String {
     operator.store(Store::Redis, true);
     operator.dead_letters(Some(0));
     operator.failing(Some(Failing::default()));
+    operator.migrations(MigrationCounts::default(), Some(0));
     let condition = json!({"type": "Ready", "status": "False", "reason": "Pending", "message": "", "lastTransitionTime": "2026-11-21T05:06:07Z"});
     let condition: Condition = serde_json::from_value(condition).expect("a condition");
     let name = Name { namespace: "tenants".into(), name: "acme".into() };

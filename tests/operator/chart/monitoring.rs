@@ -357,6 +357,19 @@ fn rules_and_dashboards_ask_for_series_that_there_are() {
 }
 
 #[test]
+fn each_metric_is_in_the_reference() {
+    let page = std::fs::read_to_string(repository().join("docs/reference/metrics.md"))
+        .expect("docs/reference/metrics.md is there");
+    let described: BTreeSet<&str> = page.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    for name in published().keys().filter(|name| *name != "up") {
+        // A histogram has three kinds of series.
+        let metric = ["_bucket", "_sum", "_count"].into_iter().find_map(|ending| name.strip_suffix(ending));
+        let names = [Some(name.as_str()), metric];
+        assert!(names.into_iter().flatten().any(|name| described.contains(name)), "{name}");
+    }
+}
+
+#[test]
 fn query_for_a_metric_label_or_value_that_is_not_there_is_found() {
     let (published, recorded) = (published(), recorded());
     for query in [
