@@ -168,7 +168,7 @@ begins with the setting's name and says what to set. All are reported at once.
 {{- $wrong = append $wrong (printf "worker.allowEgress: leave out %s, a metadata service of a cloud, which hands out credentials; deliveries never reach it" .) -}}
 {{- end -}}
 {{- end -}}
-{{- range $server := list "postgresql" "redis" "apiServer" -}}
+{{- range $server := list "postgresql" "redis" "smtp" "apiServer" -}}
 {{- range (index $values.networkPolicy $server).to -}}
 {{- with .ipBlock -}}
 {{- if include "docket.isMetadataService" .cidr -}}

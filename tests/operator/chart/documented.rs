@@ -214,6 +214,10 @@ fn notes_show_the_next_commands_and_what_is_open() {
     for left_out in ["port-forward", "WARNING", "portal"] {
         assert!(!scoped.contains(left_out), "{left_out} is in {scoped}");
     }
+    let mails = notes(&format!(
+        "{MINIMAL}\nportal: {{enabled: true}}\nmail: {{from: a@b.example, secretRef: {{name: docket-smtp}}}}"
+    ));
+    assert!(mails.contains("networkPolicy.apiServer.to, networkPolicy.smtp.to."), "{mails}");
 }
 
 /// The example in the notes is a valid Tenant.

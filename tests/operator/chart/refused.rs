@@ -137,6 +137,10 @@ fn settings_that_do_not_fit_together_are_named() {
             "networkPolicy.redis.to: leave out 2002:6464:64c8::1/128",
         ),
         (
+            "networkPolicy: {smtp: {to: [{ipBlock: {cidr: 169.254.169.254/32}}]}}",
+            "networkPolicy.smtp.to: leave out 169.254.169.254/32",
+        ),
+        (
             "networkPolicy: {apiServer: {to: [{podSelector: {}}, {ipBlock: {cidr: 169.254.169.254/32}}]}}",
             "networkPolicy.apiServer.to: leave out 169.254.169.254/32",
         ),
