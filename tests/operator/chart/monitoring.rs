@@ -430,7 +430,7 @@ fn the_dashboards_are_for_grafanas_sidecar() {
     assert_eq!(map["metadata"]["annotations"]["grafana_folder"], "Docket");
     let files = map["data"].as_object().expect("files");
     assert_eq!(files.len(), DASHBOARDS.len());
-    let open = Regex::new(r"by \([^)]*\b(pod|route|name|reason)\b").expect("a pattern");
+    let open = Regex::new(r"by \([^)]*\b(pod|route|name|reason|server)\b").expect("a pattern");
     for name in DASHBOARDS {
         let dashboard: Value =
             serde_json::from_str(text(&files[&format!("docket-{name}.json")])).expect("JSON");
