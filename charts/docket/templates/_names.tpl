@@ -124,6 +124,11 @@ annotations:
 {{- if or $scaling.enabled $scaling.external }}true{{ end -}}
 {{- end -}}
 
+{{/* Whether a component has pods. Takes (dict "root" $ "component" …). */}}
+{{- define "docket.hasPods" -}}
+{{- if or (gt (int (index .root.Values .component).replicas) 0) (include "docket.autoscaled" .) }}true{{ end -}}
+{{- end -}}
+
 {{/* A duration in whole seconds, rounded up: `500ms`, `30s`, `5m` or `1h`. */}}
 {{- define "docket.seconds" -}}
 {{- $number := regexFind "^[0-9]+" . | int64 -}}

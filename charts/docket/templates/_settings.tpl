@@ -216,8 +216,9 @@ flag changes one line.
 {{- define "docket.testArgs" -}}
 {{- $args := list "healthcheck" "--wait=30s" -}}
 {{- range $component := include "docket.components" . | fromJsonArray -}}
-{{- $name := include "docket.componentName" (dict "root" $ "component" $component) -}}
-{{- if or (gt (int (index $.Values $component).replicas) 0) (include "docket.autoscaled" (dict "root" $ "component" $component)) -}}
+{{- $at := dict "root" $ "component" $component -}}
+{{- $name := include "docket.componentName" $at -}}
+{{- if include "docket.hasPods" $at -}}
 {{- $args = append $args (printf "--url=http://%s-management.%s:9090/readyz" $name (include "docket.namespace" $)) -}}
 {{- end -}}
 {{- end -}}

@@ -153,6 +153,27 @@ fn rules_are_about_this_release_and_lead_to_their_explanation() {
     assert!(refused.contains("runbookURL"), "{refused}");
 }
 
+/// The components that the alert about targets misses when Prometheus finds no pod of them.
+fn missed(values: &str) -> Vec<&'static str> {
+    let objects = render_with(&format!("prometheusRule: {{enabled: true}}\n{values}"));
+    let rules = objects.one("PrometheusRule", "docket")["spec"]["groups"][0]["rules"].as_array();
+    let down = rules.and_then(|rules| rules.iter().find(|rule| rule["alert"] == "DocketTargetDown"));
+    let expression = text(&down.expect("there is one")["expr"]);
+    let absent = |component: &&str| {
+        let target = format!("namespace=\"docket-system\",job=\"docket-{component}-management\"");
+        expression.contains(&format!("absent(up{{{target}}})"))
+    };
+    ["operator", "api", "worker", "detector"].into_iter().filter(absent).collect()
+}
+
+#[test]
+fn alert_about_targets_misses_the_operator_and_each_component_that_has_pods() {
+    assert_eq!(missed(""), ["operator", "api", "worker", "detector"]);
+    assert_eq!(missed("api: {deliver: true}\nworker: {replicas: 0}"), ["operator", "api", "detector"]);
+    let scaled = "operator: {replicas: 0}\nworker: {replicas: 0, autoscaling: {external: true}}";
+    assert_eq!(missed(scaled), ["operator", "api", "worker", "detector"]);
+}
+
 #[test]
 fn each_alert_is_explained() {
     let page = std::fs::read_to_string(repository().join("docs/troubleshoot/alerts.md"))
