@@ -266,3 +266,19 @@ fn links_between_documents_lead_somewhere() {
         }
     }
 }
+
+/// For a selector, kubectl prints the last ten lines of each pod unless the command says how many.
+#[test]
+fn commands_that_read_logs_by_a_selector_say_how_many_lines() {
+    let command = Regex::new("kubectl [^`\n]*\\blogs [^`\n]*").expect("an expression");
+    let mut read = 0;
+    for document in documents() {
+        let text = std::fs::read_to_string(&document).expect("readable");
+        let commands = command.find_iter(&text).map(|found| found.as_str());
+        for one in commands.filter(|one| one.contains(" --selector ") || one.contains(" -l ")) {
+            assert!(one.contains(" --tail "), "{}: {one}", document.display());
+            read += 1;
+        }
+    }
+    assert!(read > 10, "{read} commands");
+}
