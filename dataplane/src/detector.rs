@@ -21,10 +21,8 @@ use scan::{DetectorState, Scanned, Scanner};
 
 /// Databases scanned at once. Each visit uses one connection.
 pub const PLACES: usize = 4;
-/// The longest time between two reads of the list of tenants.
-const FOLLOW: Duration = Duration::from_secs(1);
 
-/// The detector; several processes may run one each on the same databases.
+/// The detector. Several processes may each run a detector on the same databases.
 pub struct Detector {
     scanner: Arc<Scanner>,
     rounds: Rounds<DetectorState, Option<Scanned>>,
@@ -48,34 +46,15 @@ impl Detector {
 
     /// Detects invoices until shutdown is requested, then waits for the batches under way.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        let (scanner, clock) = (Arc::clone(&self.scanner), self.scanner.clock.clone());
+        let scanner = Arc::clone(&self.scanner);
         let visit = |uid, memory| Arc::clone(&scanner).visit(uid, memory, shutdown.clone());
-        let mut follow = Duration::ZERO;
-        while !shutdown.is_cancelled() {
-            let now = clock.elapsed();
-            if now >= follow {
-                follow = now + FOLLOW;
-                self.follow(now);
-            }
-            tokio::select! {
-                Some(ended) = self.rounds.next(visit) => self.end(ended),
-                () = clock.sleep(follow.saturating_sub(now)) => {}
-                () = shutdown.cancelled() => {}
-            }
+        while let Some(ended) =
+            shutdown.run_until_cancelled(self.rounds.next_of_all(&scanner.tenants, visit)).await
+        {
+            self.end(ended);
         }
         while let Some(ended) = self.rounds.join().await {
             self.end(ended);
-        }
-    }
-
-    /// Reads the list of tenants, once a second and not at every step: there may be ten thousand. A new tenant is due now.
-    fn follow(&mut self, now: Duration) {
-        let tenants = self.scanner.tenants.all();
-        for tenant in &tenants {
-            self.rounds.timetable.plan(&tenant.uid, Lane::Main, now, DetectorState::default());
-        }
-        if !tenants.is_empty() {
-            self.rounds.begin_round();
         }
     }
 

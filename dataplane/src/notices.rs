@@ -28,8 +28,6 @@ use visit::{Visited, Visitor};
 
 /// Databases visited at once.
 const AT_ONCE: usize = 4;
-/// How often the list of tenants is read at least.
-const FOLLOW: Duration = Duration::from_secs(1);
 /// What the URL of the portal has in place of a tenant's subdomain.
 pub const SUBDOMAIN: &str = "{subdomain}";
 
@@ -55,7 +53,7 @@ pub struct NoticeSettings {
     pub interval: Duration,
 }
 
-/// Announces changes of webhooks; several processes may run one each on the same databases.
+/// Announces changes of webhooks. Several processes may each run a notifier on the same databases.
 pub struct Notifier {
     visitor: Arc<Visitor>,
     rounds: Rounds<Visited, Visited>,
@@ -90,36 +88,17 @@ impl Notifier {
     /// Announces until shutdown is requested. A message that is being sent then is sent again by the next process, unless the SMTP
     /// server has it and the row says so.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        let (visitor, clock) = (Arc::clone(&self.visitor), self.visitor.clock.clone());
+        let visitor = Arc::clone(&self.visitor);
         let visit = |uid, memory| Arc::clone(&visitor).visit(uid, memory);
-        let mut follow = Duration::ZERO;
-        loop {
-            let now = clock.elapsed();
-            if now >= follow {
-                follow = now + FOLLOW;
-                self.follow(now);
-            }
-            tokio::select! {
-                Some(ended) = self.rounds.next(visit) => self.end(ended),
-                () = clock.sleep(follow.saturating_sub(now)) => {}
-                () = shutdown.cancelled() => break,
-            }
+        while let Some(ended) =
+            shutdown.run_until_cancelled(self.rounds.next_of_all(&visitor.tenants, visit)).await
+        {
+            self.end(ended);
         }
         // At most the time of a message for each visit: the rest of a visit is left to the next process.
         visitor.mailer.close();
         while let Some(ended) = self.rounds.join().await {
             self.end(ended);
-        }
-    }
-
-    /// Reads the list of tenants. A new tenant is due now.
-    fn follow(&mut self, now: Duration) {
-        let tenants = self.visitor.tenants.all();
-        for tenant in &tenants {
-            self.rounds.timetable.plan(&tenant.uid, Lane::Main, now, Visited::default());
-        }
-        if !tenants.is_empty() {
-            self.rounds.begin_round();
         }
     }
 

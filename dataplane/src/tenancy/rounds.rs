@@ -13,12 +13,15 @@ use std::time::Duration;
 use docket_program::clock::Clock;
 use tokio::task::{Id, JoinError, JoinSet};
 
+use super::Tenants;
 use crate::telemetry::{Metrics, Task};
 
 /// Visits at once in [`Lane::Aside`].
 pub const ASIDE: usize = 2;
 /// The shortest time between two visits in [`Lane::Part`].
 const APART: Duration = Duration::from_secs(1);
+/// The longest time between two reads of the list of tenants. It is not read at every step: there may be ten thousand.
+const FOLLOW: Duration = Duration::from_secs(1);
 
 /// Where a visit waits until a place is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,6 +172,8 @@ pub struct Rounds<J, T> {
     metrics: Arc<Metrics>,
     tasks: JoinSet<T>,
     running: HashMap<Id, Visit>,
+    /// When [`next_of_all`](Self::next_of_all) reads the list of tenants next.
+    list_at: Duration,
 }
 
 /// A visit that has ended, and what it returned, if it did not panic.
@@ -177,8 +182,8 @@ pub type EndedVisit<T> = (Visit, Result<T, JoinError>);
 impl<J, T: Send + 'static> Rounds<J, T> {
     /// Creates rounds of this task without visits. At most `at_once` visits run at once, and [`ASIDE`] in addition.
     pub fn new(task: Task, clock: Clock, metrics: Arc<Metrics>, at_once: usize) -> Self {
-        let (tasks, running) = Default::default();
-        Self { timetable: Timetable::new(at_once), task, clock, metrics, tasks, running }
+        let (tasks, running, list_at) = Default::default();
+        Self { timetable: Timetable::new(at_once), task, clock, metrics, tasks, running, list_at }
     }
 
     /// Begins a round of the visits that wait or run, unless one is under way. The metrics count it when each of them has ended.
@@ -190,6 +195,45 @@ impl<J, T: Send + 'static> Rounds<J, T> {
     fn complete_round(&mut self) {
         if let Some(took) = self.timetable.complete_round(self.clock.elapsed()) {
             self.metrics.upkeep.round(self.task, self.clock.now_ms(), took);
+        }
+    }
+
+    /// Like [`next`](Self::next), for rounds over all tenants: a new tenant is due at once. Waits until there is a tenant.
+    pub async fn next_of_all<F>(
+        &mut self,
+        tenants: &Tenants,
+        visit: impl Fn(Arc<str>, J) -> F,
+    ) -> EndedVisit<T>
+    where
+        J: Default,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let clock = self.clock.clone();
+        loop {
+            let now = clock.elapsed();
+            if now >= self.list_at {
+                self.list_at = now + FOLLOW;
+                self.plan_all(tenants, now);
+            }
+            let pause = self.list_at.saturating_sub(now);
+            tokio::select! {
+                Some(ended) = self.next(&visit) => return ended,
+                () = clock.sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Plans a visit of each tenant that has none, and begins a round.
+    fn plan_all(&mut self, tenants: &Tenants, now: Duration)
+    where
+        J: Default,
+    {
+        let tenants = tenants.all();
+        for tenant in &tenants {
+            self.timetable.plan(&tenant.uid, Lane::Main, now, J::default());
+        }
+        if !tenants.is_empty() {
+            self.begin_round();
         }
     }
 
