@@ -31,11 +31,20 @@ pub struct MadeDatabase {
 pub enum Dropped {
     /// Nothing remains.
     Wholly,
-    /// The role remains. Contains why the server does not drop it, and whether it can no longer log in.
-    ButTheRole(String, bool),
-    /// The database and the Tenant's role remain. Contains why the database does not belong to the role, and whether
-    /// the role can no longer log in.
-    NotTheDatabase(String, bool),
+    /// The role remains.
+    ButTheRole {
+        /// Why the server does not drop the role.
+        why: String,
+        /// Whether the role can no longer log in.
+        is_locked_out: bool,
+    },
+    /// The database and the Tenant's role remain.
+    NotTheDatabase {
+        /// Why the database does not belong to the role.
+        why: String,
+        /// Whether the role can no longer log in.
+        is_locked_out: bool,
+    },
 }
 
 /// The limit of steps, which is higher than any state of a database needs. If they are not enough, another program
@@ -79,7 +88,7 @@ impl Servers {
         }
         let direct = admin.tenant_url(wanted.name, &role, wanted.password);
         let url = admin.served_url(&direct);
-        let (login, is_new_password) = log_in(admin, wanted, &role, (&direct, &url)).await?;
+        let (login, is_new_password) = log_in(admin, wanted, &role, &direct, &url).await?;
         let mut schema = schema(login, is_new_password, wanted, &role, &url).await?;
         if schema.is_ok() && url != direct {
             schema = match check_pooler(&url).await {
@@ -125,12 +134,13 @@ async fn drop_by(admin: &AdminPool, name: &str, owner_uid: &str) -> Result<Dropp
             }
             NextOfDeletion::LockOut(why) => {
                 let is_locked_out = lock_out(locked, &role).await?;
-                return Ok(Dropped::NotTheDatabase(why, is_locked_out));
+                return Ok(Dropped::NotTheDatabase { why, is_locked_out });
             }
         };
         match locked.batch(&step).await {
             Err(DatabaseError::Refused { reason }) if observed.database.is_none() => {
-                return Ok(Dropped::ButTheRole(reason, lock_out(locked, &role).await?));
+                let is_locked_out = lock_out(locked, &role).await?;
+                return Ok(Dropped::ButTheRole { why: reason, is_locked_out });
             }
             result => result?,
         }
@@ -198,7 +208,8 @@ async fn log_in(
     admin: &AdminPool,
     wanted: &WantedDatabase<'_>,
     role: &str,
-    (direct, url): (&DatabaseUrl, &DatabaseUrl),
+    direct: &DatabaseUrl,
+    url: &DatabaseUrl,
 ) -> Result<(Result<Session, LoginError>, bool), DatabaseError> {
     let login = Session::open(direct.expose()).await;
     // If the server has no free connection, it may not have checked the password.

@@ -79,17 +79,7 @@ pub async fn delete(context: &Context, state: &State, tenant: &Declared<Tenant>)
         return Ok(Done::After(Some(CHECK_AGAIN)));
     }
     let retained = match drop_database(context, tenant).await {
-        Ok(Dropped::Wholly) => None,
-        Ok(Dropped::ButTheRole(why, is_locked_out)) => {
-            let and = if is_locked_out { "can't log in any more" } else { "can still log in" };
-            let note = format!("the database is dropped; its role stays and {and}: {why}");
-            Some((Occurrence::RoleRetained, note))
-        }
-        Ok(Dropped::NotTheDatabase(why, is_locked_out)) => {
-            let and = if is_locked_out { "can't log in any more" } else { "can still log in" };
-            let note = format!("the database is not dropped: {why}; the Tenant's role {and}");
-            Some((Occurrence::DatabaseRetained, note))
-        }
+        Ok(dropped) => remaining(dropped),
         Err(error @ DatabaseError::NotOwned { .. }) => {
             Some((Occurrence::DatabaseRetained, format!("nothing is dropped: {error}")))
         }
@@ -97,13 +87,7 @@ pub async fn delete(context: &Context, state: &State, tenant: &Declared<Tenant>)
             let what = "the namespace is being deleted and the database could not be dropped, so it stays";
             Some((Occurrence::DatabaseRetained, format!("{what}: {error}")))
         }
-        Err(error) => {
-            let previous = tenant.status();
-            let status = status::not_dropped(meta, &error, &previous, context.clock.now());
-            let events = status::events(&previous, &status);
-            context.kube.publish_status(tenant, &previous, &status, &events).await?;
-            return Ok(Done::Failed);
-        }
+        Err(error) => return not_dropped(context, tenant, &error).await,
     };
     if let Some((occurrence, note)) = retained {
         report(context, tenant, occurrence, note).await;
@@ -112,6 +96,37 @@ pub async fn delete(context: &Context, state: &State, tenant: &Declared<Tenant>)
         Ok(()) | Err(CallError::Api(ApiServerError::NotFound)) => Ok(Done::After(None)),
         Err(error) => Err(error),
     }
+}
+
+/// Returns what remains after a deletion, and the note that says so; `None`: nothing remains.
+fn remaining(dropped: Dropped) -> Option<(Occurrence, String)> {
+    let login = |is_locked_out| if is_locked_out { "can't log in any more" } else { "can still log in" };
+    match dropped {
+        Dropped::Wholly => None,
+        Dropped::ButTheRole { why, is_locked_out } => {
+            let login = login(is_locked_out);
+            let note = format!("the database is dropped; its role stays and {login}: {why}");
+            Some((Occurrence::RoleRetained, note))
+        }
+        Dropped::NotTheDatabase { why, is_locked_out } => {
+            let login = login(is_locked_out);
+            let note = format!("the database is not dropped: {why}; the Tenant's role {login}");
+            Some((Occurrence::DatabaseRetained, note))
+        }
+    }
+}
+
+/// Publishes in the status why the database is not dropped. The operator retries.
+async fn not_dropped(
+    context: &Context,
+    tenant: &Declared<Tenant>,
+    error: &DatabaseError,
+) -> Result<Done, CallError> {
+    let previous = tenant.status();
+    let status = status::not_dropped(&tenant.meta, error, &previous, context.clock.now());
+    let events = status::events(&previous, &status);
+    context.kube.publish_status(tenant, &previous, &status, &events).await?;
+    Ok(Done::Failed)
 }
 
 /// Reports an occurrence as an Event and in the log: a namespace that is being deleted accepts no Events, and the

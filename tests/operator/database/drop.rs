@@ -50,7 +50,7 @@ async fn a_database_that_was_given_to_another_role_stays_and_the_tenants_cannot_
     rig.by_hand("ALTER DATABASE {db} OWNER TO CURRENT_USER").await;
     let dropped = rig.servers.drop_database(None, &rig.name, OWNER).await.unwrap();
     assert!(
-        matches!(&dropped, Dropped::NotTheDatabase(why, true) if why.contains("another role owns it")),
+        matches!(&dropped, Dropped::NotTheDatabase { why, is_locked_out: true } if why.contains("another role owns it")),
         "{dropped:?}"
     );
     assert_eq!(rig.state().await.len(), 2, "both are there");
@@ -64,7 +64,7 @@ async fn a_role_that_owns_other_objects_stays_but_cannot_log_in() {
     rig.by_hand("CREATE DATABASE {role} OWNER {role}").await;
     let dropped = rig.servers.drop_database(None, &rig.name, OWNER).await.unwrap();
     assert!(
-        matches!(&dropped, Dropped::ButTheRole(why, true) if why.contains("depend on it")),
+        matches!(&dropped, Dropped::ButTheRole { why, is_locked_out: true } if why.contains("depend on it")),
         "{dropped:?}"
     );
     assert!(rig.state().await[0].starts_with("role f|"), "{:?}", rig.state().await);
