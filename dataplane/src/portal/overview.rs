@@ -11,7 +11,7 @@ use docket_domain::delivery::Status;
 use docket_portal::overview::{self, FailedAs, Failing, LastFailed, OverviewWebhook, WebhookProblem};
 use docket_portal::period::{Period, Range};
 use docket_store::health::WebhookHealth;
-use docket_store::recent::{self, LastFailure, MAX_COUNT, MAX_DEAD, MAX_RETRIED};
+use docket_store::recent::{self, Failures, LastFailure, MAX_COUNT, MAX_DEAD, MAX_RETRIED};
 use docket_store::{Connection, StoreError, audit, contacts};
 
 use super::declared;
@@ -90,21 +90,11 @@ async fn problems(
     let changed = changes(reader, &last).await?;
     let retried: i64 = failing.iter().map(|health| health.retrying).sum();
     let problem = |health: &WebhookHealth| {
-        let of = |status, count, all, looked_at| {
-            let own = failures.iter().filter(|own| own.webhook == health.webhook && own.status == status);
-            let failed_as = |own: &recent::Failures| FailedAs {
-                class: own.class,
-                http_status: own.http_status,
-                cause: own.cause,
-                count: own.count,
-            };
-            Failing {
-                count,
-                classes: own.map(failed_as).collect(),
-                of_last: (all > looked_at).then_some(looked_at),
-            }
-        };
         let WebhookHealth { dead_letter, retrying, .. } = *health;
+        let classes = |status: Status| -> Vec<FailedAs> {
+            let own = failures.iter().filter(|own| own.webhook == health.webhook && own.status == status);
+            own.map(failed_as).collect()
+        };
         let webhook = names.get(health.webhook.as_str()).cloned().unwrap_or_default();
         let last = last.iter().find(|last| last.webhook == health.webhook);
         let changed_at_ms = changed.get(&subject("webhook", &webhook)).copied();
@@ -113,17 +103,38 @@ async fn problems(
         WebhookProblem {
             webhook,
             changed_at: changed_at_ms.filter(is_later).map(timestamp),
-            dead: of(Status::DeadLetter, dead_letter, dead_letter, MAX_DEAD),
-            retried: of(Status::Failed, retrying, retried, MAX_RETRIED),
-            last: last.map(|last| LastFailed {
-                id: last.id.clone(),
-                said: last.response.clone(),
-                since: timestamp(last.since_ms),
-                next_attempt_at: last.next_attempt_at_ms.map(timestamp),
-            }),
+            dead: Failing {
+                count: dead_letter,
+                classes: classes(Status::DeadLetter),
+                of_last: (dead_letter > MAX_DEAD).then_some(MAX_DEAD),
+            },
+            retried: Failing {
+                count: retrying,
+                classes: classes(Status::Failed),
+                of_last: (retried > MAX_RETRIED).then_some(MAX_RETRIED),
+            },
+            last: last.map(last_failed),
         }
     };
     Ok(failing.into_iter().map(problem).collect())
+}
+
+fn failed_as(failures: &Failures) -> FailedAs {
+    FailedAs {
+        class: failures.class,
+        http_status: failures.http_status,
+        cause: failures.cause,
+        count: failures.count,
+    }
+}
+
+fn last_failed(last: &LastFailure) -> LastFailed {
+    LastFailed {
+        id: last.id.clone(),
+        said: last.response.clone(),
+        since: timestamp(last.since_ms),
+        next_attempt_at: last.next_attempt_at_ms.map(timestamp),
+    }
 }
 
 /// When the settings of webhooks were last changed since the first of these failures, by the subject in the audit.
