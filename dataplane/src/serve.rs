@@ -124,12 +124,12 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let shutdown = CancellationToken::new();
     let revisions = app.tenants.revisions();
     let (first, configured) = oneshot::channel();
-    app.running.spawn(follow(source, activation, (first, Arc::clone(&app.readiness)), shutdown.clone()));
+    app.running.spawn(follow(source, activation, first, Arc::clone(&app.readiness), shutdown.clone()));
     app.start_closing_idle(Arc::clone(&stores), CLOSE_IDLE, &shutdown);
     app.running.spawn(redis::renew(connection.clone(), redis_files, shutdown.clone()));
     let most = serves_requests.then_some(arguments.redis_wait);
     tokio::select! {
-        result = wait_until_ready(&app.readiness, configured, (&connection, most)) => result?,
+        result = wait_until_ready(&app.readiness, configured, &connection, most) => result?,
         () = signals.next() => return Ok(()),
     }
 
@@ -279,7 +279,8 @@ async fn open(arguments: &ServeArguments) -> Result<Source> {
 async fn wait_until_ready(
     readiness: &Readiness,
     configured: oneshot::Receiver<()>,
-    (connection, most): (&RedisConnection, Option<Duration>),
+    connection: &RedisConnection,
+    most: Option<Duration>,
 ) -> Result<()> {
     let configured = async {
         let _ = configured.await;
@@ -300,7 +301,8 @@ async fn wait_until_ready(
 async fn follow(
     source: Source,
     mut activation: Activation,
-    (first, readiness): (oneshot::Sender<()>, Arc<Readiness>),
+    first: oneshot::Sender<()>,
+    readiness: Arc<Readiness>,
     shutdown: CancellationToken,
 ) {
     let (mut first, tenants) = (Some(first), activation.tenants());

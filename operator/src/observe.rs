@@ -60,14 +60,15 @@ pub async fn observe(state: Arc<State>, metrics: Arc<Metrics>, redis: DataPlaneR
     let DataPlaneRedis { connection, files, board } = redis;
     tokio::select! {
         () = follow(connection.clone(), files) => {}
-        () = read_all(state, metrics, (connection, board), clock) => {}
+        () = read_all(state, metrics, connection, board, clock) => {}
     }
 }
 
 async fn read_all(
     state: Arc<State>,
     metrics: Arc<Metrics>,
-    (connection, board): (RedisConnection, Board),
+    connection: RedisConnection,
+    board: Board,
     clock: Clock,
 ) {
     let mut health_at: Option<Instant> = None;

@@ -204,7 +204,7 @@ pub fn page(frame: &Frame, asked: &str, answer: &Answer, can_add: bool) -> Strin
         Answer::Customer(customer) => (of_customer(customer), customer_page(frame, customer, can_add)),
         Answer::Chain(chain) => {
             let (title, when) = headline(chain, frame.now);
-            let main = chain_page(frame, chain, (&title, when), can_add);
+            let main = chain_page(frame, chain, &title, when, can_add);
             (title, main)
         }
     };

@@ -79,7 +79,8 @@ impl Sink {
     fn watch(
         &self,
         client: &Client,
-        (subject, scope): (WatchSubject, Option<&str>),
+        subject: WatchSubject,
+        scope: Option<&str>,
         events: impl FnOnce(&Client) -> Events,
     ) -> Watch {
         let heard = self.state.sight.begin(subject.kind(), Instant::now());
@@ -96,13 +97,13 @@ pub async fn watch_all(sink: Sink, client: Client, namespaces: &[String]) {
     };
     let release = Some(sink.release_namespace.as_str());
     let ours = format!("{}={}", runtime::LABEL, runtime::LABEL_VALUE);
-    watches.push(sink.watch(&client, (WatchSubject::Runtimes, release), |client| {
+    watches.push(sink.watch(&client, WatchSubject::Runtimes, release, |client| {
         metadata::<core::Secret>(client, release, &ours)
     }));
     if namespaces.is_empty() {
         sink.state.cluster().watch_namespaces();
         let all = |client: &Client| all_metadata::<core::Namespace>(client);
-        watches.push(sink.watch(&client, (WatchSubject::Namespaces, None), all));
+        watches.push(sink.watch(&client, WatchSubject::Namespaces, None, all));
     }
     sink.state.progress.expect(watches.len());
     futures_util::future::join_all(watches.into_iter().map(|watch| watch.follow(&sink))).await;
@@ -115,11 +116,11 @@ fn of_scope(sink: &Sink, client: &Client, scope: Option<&str>) -> Vec<Watch> {
     let (secret, config_map) =
         (WatchSubject::Values(ValueKind::Secret), WatchSubject::Values(ValueKind::ConfigMap));
     vec![
-        sink.watch(client, (WatchSubject::Tenants, scope), |client| objects::<Tenant>(client, scope)),
-        sink.watch(client, (WatchSubject::Webhooks, scope), |client| objects::<Webhook>(client, scope)),
-        sink.watch(client, (secret, scope), |client| metadata::<core::Secret>(client, scope, &marked)),
-        sink.watch(client, (config_map, scope), |client| metadata::<core::ConfigMap>(client, scope, &marked)),
-        sink.watch(client, (WatchSubject::Generated, scope), |client| {
+        sink.watch(client, WatchSubject::Tenants, scope, |client| objects::<Tenant>(client, scope)),
+        sink.watch(client, WatchSubject::Webhooks, scope, |client| objects::<Webhook>(client, scope)),
+        sink.watch(client, secret, scope, |client| metadata::<core::Secret>(client, scope, &marked)),
+        sink.watch(client, config_map, scope, |client| metadata::<core::ConfigMap>(client, scope, &marked)),
+        sink.watch(client, WatchSubject::Generated, scope, |client| {
             metadata::<core::Secret>(client, scope, &ours)
         }),
     ]

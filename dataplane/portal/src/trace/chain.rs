@@ -15,11 +15,12 @@ use crate::parts::{self, Head, Tone};
 use crate::time::at;
 use crate::{counted, href};
 
-/// The page about a chain. `answer`: the answer in one sentence, and when it happened.
+/// The page about a chain. `answer`: the answer in one sentence; `when`: when it happened.
 pub(super) fn chain_page(
     frame: &Frame,
     chain: &Chain,
-    (answer, when): (&str, Option<Timestamp>),
+    answer: &str,
+    when: Option<Timestamp>,
     can_add: bool,
 ) -> Markup {
     let Chain { kind, id, customer, .. } = chain;
