@@ -138,21 +138,26 @@ fn shown(delivery: &Value, style: Style) -> String {
         text += &format!("    set aside {} by {by}\n", time(delivery, "setAsideAt"));
     }
     for attempt in list(&delivery["attempts"]) {
-        let parts = [
-            format!("attempt {}", cell(attempt, "number")),
-            time(attempt, "startedAt"),
-            format!("{} {}", style.status(&cell(attempt, "outcome")), last(attempt)).trim_end().to_owned(),
-            attempt["timesMicroseconds"]["total"].as_i64().map(duration).unwrap_or_default(),
-            attempt["remoteAddress"].as_str().map(clean).unwrap_or_default(),
-            phases(&attempt["timesMicroseconds"]),
-        ];
-        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        text += &format!("    {}\n", parts.join("  "));
+        text += &format!("    {}\n", attempted(attempt, style));
     }
     if !delivery["remedy"].is_null() {
         text += &format!("    what to do: {}\n", cell(delivery, "remedy"));
     }
     text
+}
+
+/// The line of an attempt, with all that is known of it.
+fn attempted(attempt: &Value, style: Style) -> String {
+    let parts = [
+        format!("attempt {}", cell(attempt, "number")),
+        style.moment(&cell(attempt, "startedAt")),
+        format!("{} {}", style.status(&cell(attempt, "outcome")), last(attempt)).trim_end().to_owned(),
+        attempt["timesMicroseconds"]["total"].as_i64().map(duration).unwrap_or_default(),
+        attempt["remoteAddress"].as_str().map(clean).unwrap_or_default(),
+        phases(&attempt["timesMicroseconds"]),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("  ")
 }
 
 /// How long each phase took.
