@@ -241,18 +241,23 @@ fn rewritten(body: &[u8]) -> impl Iterator<Item = Vec<u8>> {
 /// Which characters of a text a library escapes, beside those that JSON requires.
 struct Escape {
     ascii: &'static str,
-    /// `Some`: all characters outside ASCII are escaped, in upper-case digits if `true`; `None`: they are not.
-    others: Option<bool>,
+    /// The digits in which all characters outside ASCII are escaped; `None`: they are not escaped.
+    others: Option<HexDigits>,
     /// Whether `/` is written as `\/`.
     slash: bool,
 }
 
+enum HexDigits {
+    Lower,
+    Upper,
+}
+
 const ESCAPES: [Escape; 5] = [
-    Escape { ascii: "", others: Some(false), slash: false }, // Python
-    Escape { ascii: "", others: Some(false), slash: true },  // PHP
-    Escape { ascii: "<>&", others: None, slash: false },     // Go
-    Escape { ascii: "<>&='", others: None, slash: false },   // Gson
-    Escape { ascii: "<>&+'`\"", others: Some(true), slash: false }, // System.Text.Json
+    Escape { ascii: "", others: Some(HexDigits::Lower), slash: false }, // Python
+    Escape { ascii: "", others: Some(HexDigits::Lower), slash: true },  // PHP
+    Escape { ascii: "<>&", others: None, slash: false },                // Go
+    Escape { ascii: "<>&='", others: None, slash: false },              // Gson
+    Escape { ascii: "<>&+'`\"", others: Some(HexDigits::Upper), slash: false }, // System.Text.Json
 ];
 
 impl Escape {
@@ -263,19 +268,17 @@ impl Escape {
         let (mut in_text, mut escaped) = (false, false);
         for char in text.chars() {
             let is_quote_inside = escaped && char == '"' && self.ascii.contains('"');
+            let is_escaped = self.ascii.contains(char) || (!char.is_ascii() && self.others.is_some());
             if is_quote_inside {
                 written.pop(); // the backslash
                 written.push_str("\\u0022");
             } else if char == '/' && self.slash {
                 written.push_str("\\/");
-            } else if char == '"' || !in_text {
-                written.push(char);
-            } else if self.ascii.contains(char) || (!char.is_ascii() && self.others.is_some()) {
+            } else if in_text && char != '"' && is_escaped {
                 for unit in char.encode_utf16(&mut [0; 2]) {
-                    written.push_str(&if self.others == Some(true) {
-                        format!("\\u{unit:04X}")
-                    } else {
-                        format!("\\u{unit:04x}")
+                    written.push_str(&match self.others {
+                        Some(HexDigits::Upper) => format!("\\u{unit:04X}"),
+                        Some(HexDigits::Lower) | None => format!("\\u{unit:04x}"),
                     });
                 }
             } else {
