@@ -194,10 +194,10 @@ impl Rules for PhotoCopyOrder {
             require(&self.authorization_signed_on, "authorizationSignedOn", condition, at, problems);
             require(&self.authorization_expires_on, "authorizationExpiresOn", condition, at, problems);
         }
-        let mut kinds =
-            facilities.iter().filter_map(|f| f.record_types.as_ref()).flat_map(|kinds| kinds.iter());
+        let mut record_types =
+            facilities.iter().filter_map(|facility| facility.record_types.as_deref()).flatten();
         if let Some(subject) = &self.subject
-            && kinds.any(|kind| kind.is_medical())
+            && record_types.any(|record_type| record_type.is_medical())
         {
             at.key("subject", |at| require(&subject.dob, "dob", "for medical records", at, problems));
         }

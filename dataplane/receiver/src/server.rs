@@ -293,21 +293,19 @@ impl Desk {
             let event = event_id.as_ref().filter(|_| !verdict.rejects());
             (attempt, event.is_some_and(|id| seen.events.count((&path, id)) > 1))
         };
-        let event_code = header(EVENT_HEADER);
-        let (forwarded, answered, took, headers) = (None, None, Duration::ZERO, head.headers);
         Received {
             delivery_id,
-            event_code,
+            event_code: header(EVENT_HEADER),
             event_id,
             path,
             verdict,
             seen_before,
             attempt,
-            forwarded,
-            answered,
-            took,
+            forwarded: None,
+            answered: None,
+            took: Duration::ZERO,
             body,
-            headers,
+            headers: head.headers,
         }
     }
 }

@@ -9,8 +9,10 @@ use super::editor::Editor;
 use crate::portal::writes::Declared;
 use crate::tenancy::Revisions;
 
-/// How long a page waits until a change is served: of a folder, and of a cluster, where the operator compiles it.
-const MAX_WAIT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(20));
+/// How long a page waits until a change in the folder is served.
+const FOLDER_WAIT: Duration = Duration::from_secs(5);
+/// How long a page waits until a change in the cluster is served, where the operator compiles it.
+const CLUSTER_WAIT: Duration = Duration::from_secs(20);
 
 impl Editor<'_> {
     /// Waits until a webhook is served as it is declared, and returns it; `None`: it is not served so when the time is up.
@@ -23,6 +25,8 @@ impl Editor<'_> {
         self.until(declared, |webhook| webhook.is_none()).await;
     }
 
+    /// Waits until `is_so` accepts the webhook as it is served, or `None` because it is not served, and returns what was accepted.
+    /// `None`: it is not served, or the time is up.
     async fn until(
         &self,
         Declared { namespace, name, .. }: &Declared,
@@ -38,7 +42,7 @@ impl Editor<'_> {
             found = webhook.filter(|_| is_served).cloned();
             is_served
         };
-        let most = if self.writer.is_folder() { MAX_WAIT.0 } else { MAX_WAIT.1 };
+        let most = if self.writer.is_folder() { FOLDER_WAIT } else { CLUSTER_WAIT };
         let mut revisions = self.state.tenants.revisions();
         // If the time is up, `found` is `None`.
         let _ = timeout(most, revisions.wait_for(is_served)).await;
