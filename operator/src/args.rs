@@ -101,7 +101,8 @@ pub struct RunArguments {
     #[arg(long, env = "DOCKET_TENANT_LIMITS", value_name = "FILE")]
     pub tenant_limits: Option<PathBuf>,
     /// How often the operator checks the database of a Tenant that did not change, and its Secrets without a label, give or
-    /// take a tenth. All checks together read an object in 3 s on average, so with many Tenants it is less often.
+    /// take a tenth. All checks together read one object every 3 s on average, so a check takes longer to come if there are many
+    /// Tenants.
     #[arg(long, env = "DOCKET_RESYNC", default_value = "10m", value_name = "DURATION", value_parser = duration)]
     pub resync: Duration,
     /// How long the deliveries of a deleted Webhook wait for it to be created again, from 1s to 3650d; must be the same for the

@@ -177,7 +177,7 @@ pub async fn create_session(
 
 /// Issues a token to an employee, who signs in with the back office's check-in credentials.
 ///
-/// The token is sent as that of a contact is. An employee sees the orders of all customers, and an administrator the webhook
+/// Requests send this token like a contact's. An employee sees the orders of all customers, and an administrator the webhook
 /// logs as well.
 #[utoipa::path(post, path = "/Employee/SignIn", operation_id = "Employee.SignIn", tag = "Auth",
     security(("ApiKey" = [])), request_body(content = SessionTokenRequest, example = json!({"userId": "mo.ito", "password": "docket-sample-1"})),

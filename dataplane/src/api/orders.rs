@@ -47,7 +47,7 @@ request! {
     body ExportRequest {
         /// The id of the web order.
         req web_order_id: WebOrderIdText, example "W00000001";
-        /// The order's type. If sent, it must be that of the order.
+        /// The order's type. If sent, it must be the type of the stored order.
         opt order_type: OrderType, example "Court";
     }
 }
@@ -232,7 +232,7 @@ const NO_SUCH_ORDER: ApiError = ApiError::NotFound("There is no such web order")
 
 /// Returns one web order with its whole content.
 ///
-/// The content is that of the last save. A contact can read the orders of its own customer only.
+/// The content is what the last save stored. A contact can read the orders of its own customer only.
 #[utoipa::path(get, path = "/Orders/Get", operation_id = "Orders.Get", tag = "Orders",
     security(("ApiKey" = [], "Bearer" = [])),
     params(OrderQuery),

@@ -71,7 +71,7 @@ pub(crate) fn without_list(mut words: Vec<OsString>) -> Vec<OsString> {
 /// Which cluster, and where in it.
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArguments {
-    /// Namespace of the Tenants and Webhooks [default: that of the context].
+    /// Namespace of the Tenants and Webhooks [default: the namespace of the context].
     #[arg(short, long, global = true, value_name = "NAME", value_parser = name)]
     pub(crate) namespace: Option<String>,
     /// Context of the kubeconfig [default: the current one].

@@ -105,7 +105,7 @@ pub struct DeliverySummary {
     /// The HTTP status of the receiver's last response.
     #[schema(required, minimum = 100, maximum = 999)]
     http_status: Option<i64>,
-    /// The key under which the webhook gets this event only once, such as that of an invoice.
+    /// The key under which the webhook gets this event only once, such as the key of an invoice.
     #[schema(required)]
     idempotency_key: Option<String>,
     /// The delivery that this one resends.
