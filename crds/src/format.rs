@@ -69,7 +69,7 @@ impl Unreadable {
     }
 }
 
-/// The first format, which has no number: it is that of versions before formats.
+/// The first format, which has no number, because the versions that wrote it had no formats yet.
 pub(crate) const fn first() -> u32 {
     1
 }

@@ -71,7 +71,7 @@ pub fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, BadBundle> {
     certificates.and_then(|all| if all.is_empty() { Err(BadBundle::Empty) } else { Ok(all) })
 }
 
-/// Hands each certificate of a bundle, in DER, to `add`. One that `add` refuses is [`PemProblem::NotUsable`].
+/// Hands each certificate of a bundle, in DER, to `add`. A certificate that `add` refuses is [`PemProblem::NotUsable`].
 pub fn add_each<E>(bundle: &[u8], mut add: impl FnMut(Vec<u8>) -> Result<(), E>) -> Result<(), BadBundle> {
     let certificates = certificates(bundle)?;
     let count = certificates.len();

@@ -27,7 +27,7 @@ const READS_SOON: u32 = 12;
 const SHARE: u32 = 10;
 /// How often the health of deliveries and the tenants at their limits are read.
 const HEALTH_EVERY: Duration = Duration::from_secs(15);
-/// How long a failed attempt counts as a sign that its receiver fails now. The hour is that of the alert DocketDeadLetters.
+/// How long a failed attempt counts as a sign that its receiver fails now: an hour, as in the alert DocketDeadLetters.
 const FAILS_MS: i64 = 3_600_000;
 
 /// The data plane's Redis.

@@ -89,7 +89,7 @@ pub(crate) fn parts(word: &str) -> Vec<&str> {
     cuts.windows(2).map(|cut| &word[cut[0]..cut[1]]).collect()
 }
 
-/// Whether one letter differs between two words that begin with the same letter: it is another one, is missing, or has
+/// Whether one letter differs between two words that begin with the same letter: it is another letter, is missing, or has
 /// changed places with its neighbour.
 pub(crate) fn is_near(one: &str, other: &str) -> bool {
     let (short, long) = if one.len() <= other.len() { (one, other) } else { (other, one) };

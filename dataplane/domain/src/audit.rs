@@ -96,7 +96,7 @@ pub enum Actor {
 }
 
 impl Actor {
-    /// Whether a text may be a displayed actor: it begins as one does.
+    /// Whether a text may be a displayed actor, by its first words.
     pub fn is_shown(text: &str) -> bool {
         ["contact ", "employee ", "command line (", "cluster user "].iter().any(|kind| text.starts_with(kind))
     }

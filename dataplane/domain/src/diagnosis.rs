@@ -151,7 +151,7 @@ pub enum Suspicion {
     CutOffBody,
     /// The body is an envelope, but not as Docket writes it.
     RewrittenBody,
-    /// The body looks right: the secret is most likely another one.
+    /// The body looks right: most likely the secret is wrong.
     OtherSecret,
 }
 

@@ -11,7 +11,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 /// The largest number of addresses of one DNS answer that an attempt tries. With more addresses, a later attempt
-/// begins with another one.
+/// begins with another address.
 pub const MAX_TRIED: usize = 32;
 /// The largest number of addresses that are tried at the same time. Beyond it, the address that has been silent for
 /// longest is given up for the next one.

@@ -187,8 +187,8 @@ impl Opening {
         is_needed
     }
 
-    /// Whether it failed although the receiver is well, because all workers of the receiver are busy. Such a receiver leaves an opening
-    /// without an answer; or it refuses one, or closes it during the handshake, as one does that has as many connections as it may.
+    /// Whether an opening failed although the receiver is well, because all workers of the receiver are busy. Such a receiver does not
+    /// answer, or it refuses the connection, or closes it during the handshake, as at its limit of connections.
     fn finds_no_worker(&self, (class, report): &Unopened) -> bool {
         let may_be_full = is_refusal(*class, report)
             || matches!(class, FailureClass::TimeoutConnect | FailureClass::TimeoutTls);

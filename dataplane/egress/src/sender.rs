@@ -220,7 +220,7 @@ mod tests {
         assert!(report.remote.is_none() && report.times.dns.is_none() && report.times.first_byte.is_none());
     }
 
-    /// A new connection becomes idle if its attempt got another one. The tickets that follow the handshake are unread
+    /// A new connection becomes idle if its attempt got another connection. The tickets that follow the handshake are unread
     /// until it is used.
     #[tokio::test]
     async fn connection_that_no_attempt_has_used_serves_the_next_one() {

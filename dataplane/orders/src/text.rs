@@ -133,7 +133,7 @@ impl<const MAX: usize> Field for RecordNumber<MAX> {
 }
 
 /// The name of a file without its folder, 1 to 255 characters. The back office's programs store files by it, so a name is refused
-/// that is a path, that Windows refuses or gives to a device, or that is shown as another one or not at all.
+/// that is a path, that Windows refuses or gives to a device, or that is shown as another name or not at all.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct FileName(Text<255>);

@@ -98,7 +98,7 @@ pub struct Verify {
     pub webhooks: Vec<String>,
     /// The result; `None`: nothing was judged.
     pub findings: Option<Vec<Finding>>,
-    /// The comparison of the body with the stored event; `None`: no event was named, or nothing of it is ever sent.
+    /// The comparison of the body with the stored event; `None`: no event was named, or its body is too long to be sent.
     pub comparison: Option<BodyComparison>,
 }
 

@@ -235,7 +235,7 @@ impl Mailer {
         Ok(retry.is_none())
     }
 
-    /// Counts and logs a message that was not sent, by ids alone.
+    /// Counts and logs a message that was not sent. The log names it by ids alone.
     fn failed(&self, tenant: &ServedTenant, reason: NotSent, failures: i64, is_given_up: bool) {
         self.metrics.mailed(if is_given_up { MailResult::GivenUp } else { MailResult::Failed });
         let code = tenant.config.client_code.as_str();

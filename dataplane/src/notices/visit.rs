@@ -38,7 +38,7 @@ pub(super) struct Visited {
     pub(super) waiting: i64,
     /// Whether the last visit failed.
     pub(super) has_failed: bool,
-    /// Whether this process leaves its next turn to another one, because it cannot reach the SMTP server.
+    /// Whether this process leaves its next turn to another process, because it cannot reach the SMTP server.
     leaves_turn: bool,
 }
 
@@ -58,7 +58,7 @@ impl Visitor {
             return self.without_turn(memory);
         };
         let database = tenant.store.database();
-        // Before it is read: what is written meanwhile changes it.
+        // Taken before the database is read, so that a write during the visit counts as a change.
         let (state, now) = (database.state(), self.clock.elapsed());
         if memory.seen.is_current(state.as_ref(), now) {
             self.metrics.unchanged(Reader::Notices);

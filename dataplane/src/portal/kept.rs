@@ -19,7 +19,7 @@ pub(super) const KEPT: &str = "kept";
 #[cfg_attr(test, derive(Debug, PartialEq))]
 pub(super) struct KeptForm {
     path: String,
-    /// The user whose form it is: no other one gets it.
+    /// The user whose form it is. No other user gets it.
     user: String,
     fields: Vec<(String, String)>,
     /// The names of the fields that are not kept, because their values are secret.

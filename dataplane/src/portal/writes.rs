@@ -29,7 +29,7 @@ pub const NAME_PREFIX: &str = "portal-";
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "docket-portal");
 
 const KIND: &str = "Webhook";
-/// How long a request waits while another one adds a webhook to the tenant: longer than that one waits until its webhook is served.
+/// How long a request waits while another request adds a webhook to the tenant: longer than a request waits until its webhook is served.
 const MAX_WAIT: Duration = Duration::from_secs(25);
 
 /// Where the portal declares webhooks; `None`: it only shows them.
@@ -98,7 +98,7 @@ pub enum WebhookEdit<'a> {
 pub enum DeclaredBy {
     /// The portal does.
     Portal(Box<StoredWebhook>),
-    /// Another one does.
+    /// Another owner does.
     Other {
         /// Who and where, as in "a file of the configuration folder".
         place: String,

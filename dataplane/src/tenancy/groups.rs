@@ -138,7 +138,7 @@ impl<J> Groups<J> {
         Arc::new(Self { kind, most, turns, tenants, metrics, waiting: Mutex::default() })
     }
 
-    /// Adds a job. The caller that gets a turn of the tenant [drives](drive) it. There is no new turn while another one is about to
+    /// Adds a job. The caller that gets a turn of the tenant [drives](drive) it. There is no new turn while another turn is about to
     /// take jobs.
     #[must_use]
     pub fn add(self: &Arc<Self>, tenant: &Arc<ServedTenant>, job: J) -> Option<Turn<J>> {

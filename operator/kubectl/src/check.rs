@@ -36,7 +36,7 @@ pub(crate) enum Result {
     Warning,
     /// The problem stays until someone changes something.
     Failed,
-    /// This can't be read.
+    /// What the line is about can't be read.
     Unknown,
 }
 

@@ -80,8 +80,8 @@ struct UpgradeStatus {
     failed: Vec<TenantDatabase>,
 }
 
-/// A database is pending if its condition says so, or if another one has a newer schema and the operator has not looked at
-/// this one yet.
+/// A database is pending if its condition says so, or if another database has a newer schema and the operator has not
+/// looked at this database yet.
 fn status(mut databases: Vec<TenantDatabase>) -> UpgradeStatus {
     databases.sort_by_key(|one| (!one.first, one.full_name()));
     let newest = databases.iter().map(|one| one.schema_version).max();

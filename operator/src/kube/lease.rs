@@ -120,7 +120,7 @@ enum Step {
 
 /// Decides what to do. `unchanged_for`: how long this replica has seen the same version of the Lease, by its own
 /// clock. The times in the Lease come from other machines and are not compared. `is_blind`: this replica sees no changes, so
-/// another one must lead.
+/// another replica must lead.
 fn step(lease: &LeaseSpec, identity: &str, unchanged_for: Duration, is_blind: bool) -> Step {
     let holder = lease.holder_identity.as_deref().unwrap_or_default();
     let seconds = lease.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0);

@@ -24,7 +24,7 @@ use crate::state::references::{References, Referrer, of_tenant, of_webhook};
 pub enum ReportedGeneration {
     /// No operator has reported on the object.
     None,
-    /// Another one than the object has.
+    /// Another generation than the object's.
     Other,
     /// The object's, or the object is gone.
     Current,

@@ -1,7 +1,8 @@
 //! The conditions of a status.
 //!
-//! The time of a condition changes only when its status does, that of `Reconciling` also with its reason. `Ready` has the reason of the first condition that is
-//! not as it should be. `Reconciling` and `Stalled` exist only while they are true, as kstatus requires.
+//! The time of a condition changes only when its status changes; the time of `Reconciling` also when its reason changes. `Ready` has the
+//! reason of the first condition that is not as it should be. `Reconciling` and `Stalled` exist only while they are true, as kstatus
+//! requires.
 
 use std::time::Duration;
 
@@ -204,8 +205,7 @@ pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition>
     conditions.iter().find(|condition| condition.type_ == kind.as_str())
 }
 
-/// Returns the condition that a status reports about this generation; `None`: it reports none, or one that only another version
-/// knows.
+/// Returns the condition that a status reports about this generation; `None`: it reports no condition that this version knows.
 pub fn reported(conditions: &[Condition], kind: ConditionType, generation: i64) -> Option<NewCondition> {
     let found = find(conditions, kind).filter(|found| found.observed_generation == Some(generation))?;
     let truth = found.status.parse::<Truth>().ok()?;

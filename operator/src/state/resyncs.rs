@@ -36,7 +36,7 @@ pub struct Rest {
 pub enum Resync {
     /// A whole pass.
     Whole,
-    /// Nothing before this time.
+    /// Do nothing before this time.
     Later(Instant),
     /// Check the database and these objects.
     Check(Arc<[Unwatched]>),

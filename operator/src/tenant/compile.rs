@@ -265,9 +265,9 @@ fn refers_to_too_much() -> Reason {
     Reason { code: ReasonCode::TooManyWebhooks, field: "spec.tenantRef".to_owned(), message }
 }
 
-/// Webhooks that are declared and not served: what is queued for them waits. One that the tenant does not allow or take is on hold
-/// only if it, or one of its namespace and name, once was served, so that strangers cannot fill the tenant's Secret. It may have been
-/// deleted and created again, with another pass in between.
+/// The Webhooks that are declared and not served: their queued deliveries wait. A Webhook that the tenant does not allow or take is on
+/// hold only if its uid or its name was served before. Otherwise strangers could fill the tenant's Secret. The name counts because a
+/// Webhook may have been deleted and created again, with another pass in between.
 fn held(
     fetched: &Fetched,
     tenant: &Tenant,
@@ -336,7 +336,8 @@ fn missing(
     missing
 }
 
-/// What is wrong with each Webhook, by uid, the tenant's own first. One that can't be read has its reasons from its document.
+/// What is wrong with each Webhook, by uid; first the Webhooks of the Tenant's namespace. If a Webhook can't be read, its document says
+/// what is wrong.
 fn faults(fetched: &Fetched, tenant: &Tenant, outcomes: &[WebhookOutcome]) -> Vec<(String, Vec<String>)> {
     let text = |reason: &Reason| Violation::new(&reason.field, &reason.message).to_string();
     let texts = |declared: &Declared<Webhook>| match &declared.document {

@@ -22,8 +22,8 @@ pub(super) struct Offers {
 }
 
 impl Offers {
-    /// The Tenants to offer the `free` places to now: first those with no offer yet, then those whose offer is the oldest. So Tenants
-    /// that take no place keep none from others. `due` are the Tenants whose migration may begin, in their order.
+    /// Returns the Tenants to offer the `free` places to now: first Tenants without an offer, then the Tenants with the oldest offers.
+    /// So a Tenant that takes no place does not block others. `due`: the Tenants whose migration may begin, in their order.
     pub(super) fn next(&mut self, due: &[&Name], free: usize, now: Instant) -> Vec<Name> {
         let is_due: HashSet<&Name> = due.iter().copied().collect();
         self.offered.retain(|name, _| is_due.contains(name));

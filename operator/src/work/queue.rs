@@ -60,7 +60,7 @@ pub struct DueKey<K> {
     pub key: K,
     /// How long the object has been due.
     pub waited: Duration,
-    /// Why the turn of the object is now.
+    /// Why it is the object's turn now.
     pub urgency: Urgency,
 }
 
@@ -93,8 +93,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_one();
     }
 
-    /// Waits for the next object that is due; give it back with [`Queue::done`]. `closed_until`: when what no user waits for
-    /// may begin, by the time now; `None`: now.
+    /// Waits for the next object that is due; give it back with [`Queue::done`]. `closed_until` gets the time now, and returns when
+    /// work that no user waits for may begin; `None`: at once.
     pub async fn take(&self, closed_until: impl Fn(Instant) -> Option<Instant>) -> DueKey<K> {
         loop {
             let next = {
@@ -252,7 +252,7 @@ impl<K: Clone + Eq + Hash> Inner<K> {
             (None, Some(delay)) => self.schedule(key, now + delay, now),
             (None, None) => {
                 self.entries.remove(&key);
-                // After a start all objects wait at once. The table for so many is not kept.
+                // After a start all objects wait at once. This frees the memory that the table took for them.
                 if self.entries.is_empty() {
                     self.entries = HashMap::new();
                 }

@@ -168,7 +168,7 @@ fn read_documents(path: &Path) -> Result<Vec<Value>, ConfigProblem> {
     documents::parse(&text).map_err(|error| ConfigProblem::in_file(path, Some(error.document), error.message))
 }
 
-/// Resolves conflicts between tenants: a tenant that wants what another one has falls back to its last good version.
+/// Resolves conflicts between tenants: a tenant that wants what another tenant has falls back to its last good version.
 /// Tenants are handled in the order of places. But a later tenant keeps what it had before and still wants.
 fn settle_conflicts(tenants: &mut Entries<Tenant>, last: &Entries<Tenant>) -> Vec<ConfigProblem> {
     let order: Vec<Name> = tenants.by_place().into_iter().map(|(name, _)| name.clone()).collect();

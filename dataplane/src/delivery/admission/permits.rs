@@ -48,7 +48,7 @@ impl Admission {
         }
     }
 
-    /// Returns the semaphore of a tenant. A tenant whose limit changes gets another one.
+    /// Returns the semaphore of a tenant. A tenant whose limit changes gets a new semaphore.
     fn semaphore(&self, tenant_uid: &Arc<str>, most: usize) -> Arc<Semaphore> {
         let (key, mut semaphores) = ((Arc::clone(tenant_uid), most), self.permits.lock());
         if !semaphores.contains_key(&key) {

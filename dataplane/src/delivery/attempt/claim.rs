@@ -81,7 +81,7 @@ impl Worker {
         }
     }
 
-    /// Waits until something may be due for which there is room.
+    /// Waits until an entry may be due and there is room for its attempt.
     async fn wait_for_work(&self) {
         let poll = self.settings.poll_interval;
         // This begins to listen before it reads the room, so that no slot is freed unseen in between.

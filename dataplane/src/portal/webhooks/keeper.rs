@@ -1,4 +1,4 @@
-//! Who changes a webhook: the portal, or another one, whose YAML the page shows.
+//! Who changes a webhook: the portal, or the owner of the YAML that the page shows.
 
 use docket_crds::WebhookConfig;
 use docket_portal::webhooks::{self, FormSettings, Keeper, Shows};
@@ -55,7 +55,7 @@ pub(super) async fn keeper(
     })
 }
 
-/// The whole object; or if it is too large for the page, the fields that can be changed.
+/// Returns the whole object, or only the fields that can be changed if the object is too large for the page.
 fn whole_or_fields(object: &Value, is_folder: bool, webhook: &WebhookConfig) -> (Shows, String) {
     let yaml = yaml::of(object);
     match (yaml.len(), is_folder) {

@@ -27,7 +27,7 @@ use crate::tenancy::ServedTenant;
 
 /// The fewest characters of a secret that a user chooses.
 const MIN_SECRET: usize = 16;
-/// The number of customers to choose from. The code of another one can be typed.
+/// The number of customers to choose from. The code of another customer can be typed.
 const MAX_CUSTOMERS: usize = 1_000;
 /// How many webhooks a customer's contacts may add up to: they share the tenant's limit with the other customers.
 const MOST_OF_CONTACTS: usize = 20;

@@ -51,8 +51,8 @@ impl TenantIndex {
     /// Creates the index of these tenants, which replaces `before`.
     fn of(tenants: Vec<Arc<ServedTenant>>, before: &Self) -> Self {
         let mut index = Self::default();
-        // A folder does not check keys across tenants. A tenant keeps its key, whichever file comes first: another one
-        // must not take over its requests.
+        // A folder does not check keys across tenants. A tenant keeps its key, whichever file comes first: another
+        // tenant must not take over its requests.
         for tenant in &tenants {
             let keeps = |digest| before.by_key.get(digest).is_some_and(|was| was.uid == tenant.uid);
             let kept = working_keys(tenant).filter(|key| keeps(&key.digest));

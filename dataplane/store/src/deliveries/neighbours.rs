@@ -1,4 +1,4 @@
-//! The deliveries to the same webhook that ended just before and just after another one.
+//! The deliveries to the same webhook that ended just before and just after another delivery.
 
 use docket_domain::delivery::Status;
 

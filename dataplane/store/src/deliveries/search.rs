@@ -114,8 +114,8 @@ fn suffix(customer_code: &str) -> String {
     ending(&format!("/{customer_code}"))
 }
 
-/// The keys in the history of this customer's webhooks, and all uids, which older rows have; `None`: they are more than
-/// [`MOST_OF_CUSTOMER`].
+/// The keys of this customer's webhooks in the history, and all uids there, because older rows have a uid in place of a key. `None`: there
+/// are more than [`MOST_OF_CUSTOMER`].
 async fn of_customer(
     connection: &mut Connection,
     customer_code: &str,

@@ -28,7 +28,7 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// How long an opening counts for the limit of openings at a time. So openings that hang at a silent server delay others
 /// by at most this time.
 const OPENING: Duration = Duration::from_millis(50);
-/// The limits of how long a request waits for one of the tenant's connections in use before it opens another one. It
+/// The limits of how long a request waits for one of the tenant's connections in use before it opens another. It
 /// waits as long as the last opening took, within these limits, minus the time that requests have waited since then.
 /// A transaction takes a millisecond or two, so most requests wait less.
 const OPENING_COST: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(125));

@@ -22,7 +22,7 @@ const VISIT: Duration = Duration::from_millis(100);
 /// often than this.
 const UNUSED: Duration = Duration::from_secs(3);
 /// The most connections that are opened at a time, not counting openings that take long. Requests in line wait for an
-/// opening before they get a place. So a tenant keeps its connection until another one can really be opened.
+/// opening before they get a place. So a tenant keeps its connection until another connection can really be opened.
 const OPENINGS: usize = 4;
 
 /// The id of a tenant's share of the budget.

@@ -62,7 +62,7 @@ impl Scan {
         Ok(Gone { missing: seen, queued })
     }
 
-    /// Records that these webhooks are missing.
+    /// Records that these webhooks are missing, and returns what the database then has of each, by key.
     async fn note(
         &self,
         database: &Database,
