@@ -474,18 +474,13 @@ fn missed(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use docket_crds::WebhookConfig;
+pub(crate) mod testing {
     use docket_domain::delivery::Status;
-    use docket_store::orders::OrderStatus;
-    use serde_json::json;
 
     use super::*;
-    use crate::tenancy::HeldWebhooks;
 
-    fn delivery(event: &str, code: &str, webhook: &str, at_ms: i64) -> ListedDelivery {
+    /// A delivery that succeeded, of an event about the web order W1.
+    pub(crate) fn delivery(event: &str, code: &str, webhook: &str, at_ms: i64) -> ListedDelivery {
         ListedDelivery {
             id: String::new(),
             event_id: event.into(),
@@ -512,6 +507,19 @@ mod tests {
             failure_detail: None,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use docket_crds::WebhookConfig;
+    use docket_store::orders::OrderStatus;
+    use serde_json::json;
+
+    use super::testing::delivery;
+    use super::*;
+    use crate::tenancy::HeldWebhooks;
 
     fn found(listed: Vec<ListedDelivery>, more: bool) -> Found {
         let head = OrderHead {

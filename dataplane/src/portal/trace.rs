@@ -298,38 +298,11 @@ mod tests {
     use docket_store::events::About;
 
     use super::*;
-
-    fn delivery(webhook: &str) -> ListedDelivery {
-        ListedDelivery {
-            id: webhook.into(),
-            event_id: "evt_1".into(),
-            event_code: "order.created".into(),
-            about: About::default(),
-            customer_code: "C-1".into(),
-            webhook: format!("{webhook}/C-1"),
-            webhook_name: webhook.into(),
-            status: Status::Succeeded,
-            attempt_count: 1,
-            due_at_ms: 0,
-            failure_class: None,
-            http_status: None,
-            idempotency_key: None,
-            resend_of: None,
-            requested_by: None,
-            resend_id: None,
-            created_at_ms: 0,
-            finished_at_ms: None,
-            is_test: false,
-            resent: false,
-            set_aside: None,
-            failure_cause: None,
-            failure_detail: None,
-        }
-    }
+    use crate::actions::trace::testing::delivery;
 
     #[test]
     fn latest_delivery_to_each_webhook_is_shown_with_the_number_of_earlier_ones() {
-        let listed = ["a/1", "a/2", "a/1", "a/1"].map(delivery);
+        let listed = ["1", "2", "1", "1"].map(|webhook| delivery("evt_1", "order.created", webhook, 0));
         let event = TracedEvent {
             id: Some("evt_1".into()),
             code: "order.created".into(),
