@@ -21,6 +21,7 @@ use kube::api::{ListParams, LogParams, Patch, PatchParams, PostParams};
 use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -54,6 +55,17 @@ const TOKEN_SECONDS: i64 = 600;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit between two parts of a response.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A kind of objects that have a namespace.
+pub(crate) trait Namespaced:
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug
+{
+}
+
+impl<K> Namespaced for K where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug
+{
+}
 
 /// What `check` has read: each part, or why it can't be read.
 #[derive(Debug)]
@@ -333,53 +345,37 @@ impl Cluster {
     }
 
     /// Reads an object in the user's namespace.
-    pub(crate) async fn get<K>(&self, name: &str) -> Result<K, Problem>
-    where
-        K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + fmt::Debug,
-    {
+    pub(crate) async fn get<K: Namespaced>(&self, name: &str) -> Result<K, Problem> {
         let api: Api<K> = Api::namespaced(self.client.clone(), &self.own_namespace);
         let missing = || Problem::missing(&K::kind(&()), name, &self.own_namespace);
         api.get_opt(name).await?.ok_or_else(missing)
     }
 
     /// Patches an object in the user's namespace. `refused`: what to do if the API server refuses the change.
-    pub(crate) async fn patch<K>(&self, name: &str, patch: &Patch<Value>, refused: &str) -> Result<K, Problem>
-    where
-        K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + fmt::Debug,
-    {
+    pub(crate) async fn patch<K: Namespaced>(
+        &self,
+        name: &str,
+        patch: &Patch<Value>,
+        refused: &str,
+    ) -> Result<K, Problem> {
         self.patch_in(&self.own_namespace, name, patch, refused).await
     }
 
     /// Patches an object in a namespace. `refused`: what to do if the API server refuses the change.
-    pub(crate) async fn patch_in<K>(
+    pub(crate) async fn patch_in<K: Namespaced>(
         &self,
         namespace: &str,
         name: &str,
         patch: &Patch<Value>,
         refused: &str,
-    ) -> Result<K, Problem>
-    where
-        K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + fmt::Debug,
-    {
+    ) -> Result<K, Problem> {
         let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
         let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         let failed = |error| Problem::of_patch(error, &K::kind(&()), name, namespace, refused);
         api.patch(name, &parameters, patch).await.map_err(failed)
     }
 
-    fn api<K>(&self) -> Api<K>
-    where
-        K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>,
-    {
+    fn api<K: Namespaced>(&self) -> Api<K> {
         match &self.namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::all(self.client.clone()),
