@@ -463,12 +463,12 @@ impl MemorySchedule {
             let is_busy = state.is_busy(tenant);
             for queue in queues.webhooks.values() {
                 let due = queue.waiting.iter().take_while(|(at_ms, _)| *at_ms <= now_ms).count();
-                match queue.waiting.first() {
-                    Some((at_ms, _)) if due > 0 && !is_busy && queue.in_flight < queue.pace.share => {
-                        overdue.entries += due;
-                        first_ms = first_ms.min(*at_ms);
-                    }
-                    _ => overdue.held += due,
+                if is_busy || queue.in_flight >= queue.pace.share {
+                    overdue.held += due;
+                } else {
+                    overdue.entries += due;
+                    // The time of an entry that is not due yet does not matter: it is later than the time of each due entry.
+                    first_ms = queue.waiting.first().map_or(first_ms, |(at_ms, _)| first_ms.min(*at_ms));
                 }
             }
         }
