@@ -10,7 +10,8 @@ use docket_portal::names::unknown_webhook;
 use docket_portal::page::Section;
 use docket_portal::resends::{self, Preview, ResendView, Resends, SetAside};
 use docket_portal::{DONE, href};
-use docket_store::{Connection, deliveries};
+use docket_store::Connection;
+use docket_store::deliveries::{self, ListedDelivery};
 use http::StatusCode;
 
 use super::forms::{Posted, filled_in};
@@ -69,22 +70,16 @@ pub async fn list(
         None => None,
         Some(many) => aside(&mut reader, &viewer, &many.choice.as_of(state.clock.now())).await?,
     };
-    let preview = match many {
+    let preview = match &many {
         None => None,
-        Some(many) => {
-            match preview(&mut reader, viewer.caller.webhooks(), &many).await.map_err(ApiError::from) {
-                Ok((extent, total)) => {
-                    let (count, oldest) = (extent.count, extent.oldest_ms.map(timestamp));
-                    Some(Preview { count, total, oldest, seconds: many.seconds(count) })
-                }
-                Err(ApiError::Conflict(_)) => {
-                    let why = refused(&viewer, &many.choice.webhook, aside.is_some());
-                    wrong.push(("webhook".to_owned(), why));
-                    None
-                }
-                Err(error) => return Err(error),
+        Some(many) => match previewed(&mut reader, &viewer, many).await {
+            Err(ApiError::Conflict(_)) => {
+                let why = refused(&viewer, &many.choice.webhook, aside.is_some());
+                wrong.push(("webhook".to_owned(), why));
+                None
             }
-        }
+            preview => Some(preview?),
+        },
     };
     let found = progress(
         &mut reader,
@@ -95,11 +90,7 @@ pub async fn list(
     )
     .await?;
     let (found, next) = page(found, page_size, |last| (last.resend.created_at_ms, last.resend.id.clone()));
-    let probe = match probe.and_then(|id| id.parse::<DeliveryId>().ok()) {
-        None => None,
-        Some(id) => deliveries::find(&mut reader, id).await?,
-    };
-    let probe = probe.filter(|probe| viewer.caller.concerns(&probe.customer_code));
+    let probe = probed(&mut reader, &viewer, probe).await?;
     let actors = found
         .iter()
         .flat_map(|found| [Some(found.resend.requested_by.as_str()), found.resend.stopped_by.as_deref()]);
@@ -118,6 +109,24 @@ pub async fn list(
         next,
     };
     Ok((status_of(&resends.wrong), Html(resends::page(&frame, &resends))))
+}
+
+/// What a resend of these dead letters would queue.
+async fn previewed(reader: &mut Connection, viewer: &Viewer, many: &Many) -> Result<Preview, ApiError> {
+    let (extent, total) = preview(reader, viewer.caller.webhooks(), many).await?;
+    let (count, oldest) = (extent.count, extent.oldest_ms.map(timestamp));
+    Ok(Preview { count, total, oldest, seconds: many.seconds(count) })
+}
+
+/// The delivery that was sent first, if `id` is the id of a delivery that the user may see.
+async fn probed(
+    reader: &mut Connection,
+    viewer: &Viewer,
+    id: Option<String>,
+) -> Result<Option<ListedDelivery>, ApiError> {
+    let Some(id) = id.and_then(|id| id.parse::<DeliveryId>().ok()) else { return Ok(None) };
+    let found = deliveries::find(reader, id).await?;
+    Ok(found.filter(|found| viewer.caller.concerns(&found.customer_code)))
 }
 
 /// What is wrong with a field, in the words of the form.
