@@ -334,9 +334,9 @@ impl ReceiverPool {
         }
     }
 
-    /// Gives a connection to the first attempt in line that takes it. Without such an attempt, it keeps the
-    /// connection as idle. But it closes the connection if an opening may need its worker: if attempts (retries)
-    /// still wait, if an opening starves or was given up, or if the opening of this connection starved.
+    /// Gives a connection to the first attempt in line that takes it. If no attempt takes it, the connection becomes
+    /// idle. But it is closed if an opening may need the receiver's worker: if attempts (retries) still wait, if an
+    /// opening starves or was given up, or if the opening of this connection starved.
     fn hand_over(&self, target: &Arc<Target>, mut borrowed: Borrowed) {
         let is_new = borrowed.opened.is_some();
         loop {

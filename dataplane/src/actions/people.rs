@@ -50,8 +50,8 @@ impl Change {
 
 /// Changes a user. `by`: the code of the administrator who does it; `None`: a command does, which may do everything.
 ///
-/// An administrator can't take the own right or deactivate itself, and is still one while the change is made. So the tenant always
-/// has an administrator, unless a command removes the last one.
+/// Administrators can't take their own right away or deactivate themselves, and must have the right while the change is made. So the
+/// tenant always has an administrator, unless a command removes the last administrator.
 pub async fn change(
     transaction: &mut Transaction,
     person: Person<'_>,

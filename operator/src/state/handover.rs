@@ -44,9 +44,9 @@ impl Handovers {
         self.pods.clone()
     }
 
-    /// Records the configurations of a tenant that were handed over: `stored` before this pass, `now` in it. Returns
-    /// everything that was handed over, and the pods to compare it with. From now on, a change of this comparison is
-    /// news.
+    /// Records the configurations of a tenant that were handed over: `stored` by an earlier pass, `now` by this pass.
+    /// Returns everything that was handed over, and the pods to compare it with. From now on, a change of this
+    /// comparison is news.
     pub fn hand_over(
         &mut self,
         meta: &Meta,

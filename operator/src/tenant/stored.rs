@@ -67,12 +67,12 @@ struct WrittenMemory<'a> {
 }
 
 impl Memory {
-    /// Reads what an operator of this version, an older one or a newer one remembers. A database that can't be read is ensured again,
-    /// and of a missing Webhook whose time can't be read the time begins again.
+    /// Reads what an operator of any version remembers. If the database can't be read, it is ensured again. If the time of a missing
+    /// Webhook can't be read, the time begins again.
     ///
     /// # Errors
     ///
-    /// It is for newer operators, or the signing keys can't be read: all sessions would end without them. The text quotes nothing.
+    /// Only newer operators can read it, or its signing keys can't be read: without them, all sessions would end. The text quotes nothing.
     fn read(json: &[u8]) -> Result<Self, String> {
         let mut entries: Map<String, Value> =
             format::read(json, FORMAT.format).map_err(|error| format!("{MEMORY_KEY} {error}"))?;

@@ -169,7 +169,7 @@ pub async fn stop_one(
 
 /// Lists bulk resends, newest first, each with its progress.
 ///
-/// The list includes those that have ended or were stopped. The resend of one delivery is none of them; /WebhookLogs/Search
+/// The list includes resends that have ended or were stopped. The resend of one delivery is no bulk resend; /WebhookLogs/Search
 /// finds it.
 #[utoipa::path(get, path = "/WebhookLogs/Resends", operation_id = "WebhookLogs.Resends", tag = "WebhookLogs",
     security(("ApiKey" = [], "Bearer" = [])),
