@@ -85,35 +85,45 @@ pub async fn search(
 /// The statement for the newest matching entries, at most `limit`, newest first. The entries of a person are two searches, of what the
 /// person did and of what is about the person, because each has an index that has its order.
 fn matching(connection: &Connection, filter: &AuditFilter, limit: i64) -> (String, Vec<Param>) {
-    let of = |person: Option<(&str, &str)>| {
+    let event = filter.event.map(AuditEvent::as_str);
+    let webhook = filter.webhook.as_ref().map(|webhook| subject("webhook", webhook));
+    let of = |first: Option<(&str, &str)>, actor_is_not: Option<&str>| {
         let detail = detail(connection);
         let mut search = Search::new(&format!(
             "SELECT at_ms, id, event, actor, subject, address, request_id, count, {detail} FROM audit"
         ));
-        search.and_some("event = $1", filter.event.map(AuditEvent::as_str));
-        search.and_some("subject = $1", filter.webhook.as_ref().map(|webhook| subject("webhook", webhook)));
+        let mut order = NEWEST_FIRST.to_owned();
+        if let Some((column, value)) = first {
+            // Not `=`: PostgreSQL would drop the column from the order, and might read all entries in the order of their times.
+            search.and(&format!("{column} >= $1 AND {column} <= $1"), [value.into()]);
+            order = format!("{column} DESC, {order}");
+        }
+        let is_first = |column: &str| first.is_some_and(|(first, _)| first == column);
+        search.and_some("event = $1", event.filter(|_| !is_first("event")));
+        search.and_some("subject = $1", webhook.clone().filter(|_| !is_first("subject")));
+        search.and_some("actor IS DISTINCT FROM $1", actor_is_not);
         search.and_some("at_ms >= $1", filter.from_ms);
         search.and_some("at_ms < $1", filter.to_ms);
         if let Some((at_ms, id)) = &filter.after {
             search.and("(at_ms, id) < ($1, $2)", [(*at_ms).into(), id.into()]);
         }
-        if let Some((condition, person)) = person {
-            search.and(condition, [person.into()]);
-        }
-        search.and(&format!("TRUE {NEWEST_FIRST}"), []);
+        search.and(&format!("TRUE ORDER BY {order}"), []);
         search
     };
-    let searches = match filter.person.as_deref() {
-        None => vec![of(None)],
-        Some(person) => {
-            let (did, about) = ("actor = $1", "subject = $1 AND actor IS DISTINCT FROM $1");
-            vec![of(Some((did, person))), of(Some((about, person)))]
+    let searches = match (filter.person.as_deref(), webhook.as_deref(), event) {
+        // Of an entry about a webhook, the person can only be the actor.
+        (Some(person), Some(_), _) => vec![of(Some(("actor", person)), None)],
+        (Some(person), None, _) => {
+            vec![of(Some(("actor", person)), None), of(Some(("subject", person)), Some(person))]
         }
+        (None, Some(webhook), _) => vec![of(Some(("subject", webhook)), None)],
+        (None, None, Some(event)) => vec![of(Some(("event", event)), None)],
+        (None, None, None) => vec![of(None, None)],
     };
-    Search::any(&searches, limit).end(&format!("{NEWEST_FIRST} LIMIT $1"), [limit.into()])
+    Search::any(&searches, limit).end(&format!("ORDER BY {NEWEST_FIRST} LIMIT $1"), [limit.into()])
 }
 
-const NEWEST_FIRST: &str = "ORDER BY at_ms DESC, id DESC";
+const NEWEST_FIRST: &str = "at_ms DESC, id DESC";
 
 /// The number of newest entries that [`last_times`] reads.
 const NEWEST: i64 = 5_000;
