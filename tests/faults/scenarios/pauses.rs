@@ -1,6 +1,7 @@
 //! Workers that stand still for longer than their leases in the middle of attempts (T-4), and processes that are stopped one after the
 //! other in an orderly way (T-24).
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::hook::Manner;
@@ -81,6 +82,13 @@ pub(crate) async fn of_restarts(mut budget: Budget, mut random: Random) -> Outco
     let attempts = || history.tenants.iter().flat_map(|tenant| &tenant.attempts);
     let lost = attempts().filter(|attempt| attempt.class.as_deref() == Some("WorkerLost")).count();
     let again = attempts().filter(|attempt| attempt.number > 1).count();
+    let mut classes = BTreeMap::<&str, usize>::new();
+    for class in attempts().filter_map(|attempt| attempt.class.as_deref()) {
+        *classes.entry(class).or_default() += 1;
+    }
+    for (class, count) in classes {
+        outcome.figure(class, count);
+    }
     outcome.figure("slowest end after SIGTERM in ms", slowest.as_millis());
     outcome.expect(lost == 0, || format!("{lost} attempts were lost with a worker that ended in order"));
     outcome.expect(again == 0, || format!("{again} deliveries were sent more than once"));
