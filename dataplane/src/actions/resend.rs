@@ -140,8 +140,11 @@ async fn target(
 ) -> Result<ResendTarget, Refusal> {
     let served = webhooks.named(uid_or_name);
     let served = served.map(|webhook| (webhook.full_name(), webhook.customer_code.to_string()));
-    let known = match served.or_else(|| held(webhooks, uid_or_name)) {
-        None => resends::webhook_of_dead(connection, uid_or_name).await?,
+    let known = match served {
+        None => {
+            let dead = resends::webhook_of_dead(connection, uid_or_name).await?;
+            dead.map(|dead| held(webhooks, uid_or_name).unwrap_or(dead))
+        }
         known => known,
     };
     let (webhook_name, customer_code) = known.ok_or(NOT_DECLARED)?;
