@@ -21,9 +21,9 @@ const LATELY: Duration = Duration::from_secs(10);
 /// The number of webhooks that the contacts of a customer may add at once in a process: as many as they may have. A webhook that is removed
 /// leaves a key of its deliveries, entries of the audit and, for a time, a signing secret. The customers of a tenant share the bounds of
 /// these.
-const ADDITIONS: u32 = 20;
+pub const ADDITIONS: u32 = 20;
 /// How often the contacts of a customer may add a webhook after that, in all processes.
-const ADDITION_EVERY: Duration = Duration::from_secs(10 * 60);
+pub const ADDITION_EVERY: Duration = Duration::from_secs(10 * 60);
 
 /// Refuses a call for now: the tenant is at a limit, and may try again after some seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

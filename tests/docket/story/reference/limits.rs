@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use docket::access::passwords::MAX_PASSWORD_CHARS;
+use docket::access::rates;
 use docket::actions::people;
 use docket::api::idempotency;
 use docket::app::MAIL_LINKS;
@@ -95,6 +96,14 @@ pub(super) fn of_all() -> String {
             (
                 "Users of each list on a page of *People*; users that a search reads for it",
                 format!("50; {}", count(people::MOST_READ as usize)),
+            ),
+            (
+                "Webhooks that the contacts of a customer add in the portal",
+                format!(
+                    "{} at once in each process, then one in {} min",
+                    rates::ADDITIONS,
+                    rates::ADDITION_EVERY.as_secs() / 60
+                ),
             ),
             ("Connections of clients to one pod", count(server::CONNECTIONS)),
             ("Time that an idle connection is kept", time(server::IDLE_TIME)),
