@@ -8,6 +8,8 @@ use docket_store::deliveries::NewDelivery;
 use docket_store::recent::{self, EndedDelivery, Failures, LastFailure, MAX_COUNT, SAMPLE};
 use docket_store::{deliveries, events};
 
+use crate::buffers::pages;
+
 on_both_databases!(
     ends_are_counted_and_sampled_by_hour,
     failures_are_grouped,
@@ -201,6 +203,18 @@ async fn figures_of_webhooks_are_read_from_their_own_indexes(rig: TenantDatabase
                 );
             }
         }
+    }
+    // A scan ends with its span: ten spans with a hundred ends of the busy webhook each cost little of its index.
+    if let Place::Url(url) = &rig.place {
+        let (client, database) = (postgres::client(url).await, rig.opened_with(1));
+        let spans: Vec<(i64, i64)> = (190..200).map(|span| (span * 100, (span + 1) * 100)).collect();
+        let hooks = ["usual".to_owned()];
+        let before = pages(&database, &client, &["delivery_history"]).await;
+        let mut reader = database.reader().await.expect("a connection");
+        let found = recent::sample(&mut reader, Some(&hooks), &spans).await.expect("a statement").len();
+        drop(reader);
+        let read = pages(&database, &client, &["delivery_history"]).await - before;
+        assert!(found == 999 && read < 200, "{read} pages for {found} deliveries");
     }
 }
 
