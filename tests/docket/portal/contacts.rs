@@ -2,12 +2,26 @@
 
 use docket_tests::people::{ADA, ALEX, BEA};
 use docket_tests::receiver::{Receiver, Response};
-use docket_tests::server::{PASSWORD, Reply, api_key, eventually};
+use docket_tests::server::{Client, Home, PASSWORD, Reply, Server, api_key, eventually};
 use docket_tests::stores::Database;
 use serde_json::json;
 
 use super::rig::{Browser, hidden, page_of, send};
 use crate::delivery::stage::{FAST, SOON, Webhook, stage};
+
+/// Lets two customers save an order whose delivery is lost, and gives the contacts of the first one the right to manage webhooks. `ada` is one
+/// of these.
+async fn lose_one_each(home: &Home, server: &Server, ada: &Client) -> Database {
+    let bea = server.sign_in(&api_key('a'), BEA).await;
+    for client in [ada, &bea] {
+        assert_eq!(client.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 200);
+    }
+    let database = home.open("ACME");
+    database.change("UPDATE contact SET manages_webhooks = TRUE WHERE customer_code = 'C-1'");
+    let dead = "SELECT count(*) FROM delivery_history WHERE status = 'DeadLetter'";
+    eventually("both are dead letters", SOON, async || database.get::<i64>(dead) == 2).await;
+    database
+}
 
 #[tokio::test]
 async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
@@ -17,14 +31,7 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
         Webhook { customer: "C-2", ..Webhook::new("two", receiver.url("/two")) },
     ];
     let (home, server, ada) = stage(&webhooks, FAST).await;
-    let bea = server.sign_in(&api_key('a'), BEA).await;
-    for client in [&ada, &bea] {
-        assert_eq!(client.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 200);
-    }
-    let database = home.open("ACME");
-    database.change("UPDATE contact SET manages_webhooks = TRUE WHERE customer_code = 'C-1'");
-    let dead = "SELECT count(*) FROM delivery_history WHERE status = 'DeadLetter'";
-    eventually("both are dead letters", SOON, async || database.get::<i64>(dead) == 2).await;
+    let database = lose_one_each(&home, &server, &ada).await;
     let id_of = |customer: &str| -> String {
         let sql = "SELECT d.id FROM delivery_history d JOIN event e ON e.id = d.event_id WHERE e.customer_code = ?1";
         database.rows(sql, &[customer])[0].get(0)
@@ -287,14 +294,7 @@ async fn contact_resends_to_its_webhook_on_hold_though_another_customers_lost_mo
         Webhook { secret: Some("no-such-secret"), ..Webhook::new("held", receiver.url("/held")) },
     ];
     let (home, server, ada) = stage(&webhooks, FAST).await;
-    let bea = server.sign_in(&api_key('a'), BEA).await;
-    for client in [&ada, &bea] {
-        assert_eq!(client.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 200);
-    }
-    let database = home.open("ACME");
-    database.change("UPDATE contact SET manages_webhooks = TRUE WHERE customer_code = 'C-1'");
-    let dead = "SELECT count(*) FROM delivery_history WHERE status = 'DeadLetter'";
-    eventually("both are dead letters", SOON, async || database.get::<i64>(dead) == 2).await;
+    let database = lose_one_each(&home, &server, &ada).await;
     // Both customers have had a webhook of this name, first C-1 and then C-2. Now it is C-1's again.
     database.change(
         "UPDATE delivery_history SET webhook_name = 'default/held', webhook = 'default/held/' || \
