@@ -139,8 +139,8 @@ pub(crate) async fn give_up(stage: &Stage, share: i64) {
     run(&sql, "VACUUM ANALYZE").await;
 }
 
-/// Makes the deliveries of the history those of another customer, which has a webhook of the same name. The first customer keeps what it
-/// saved before.
+/// Gives the deliveries of the history to another customer, which has a webhook of the same name. The first customer keeps what it saved
+/// before.
 pub(crate) async fn give_away(stage: &Stage) {
     let sql = stage.sql(0).await;
     stage.relax().await;

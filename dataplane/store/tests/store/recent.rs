@@ -156,7 +156,7 @@ async fn counts_and_samples_are_bounded(rig: TenantDatabase) {
         recent::sample(&mut reader, Some(&hooks[..]), &[(T0, T0 + HOUR)]).await.expect("a statement");
     let dead = sample.iter().filter(|ended| ended.status == Status::DeadLetter).count();
     assert_eq!((sample.len() as i64, dead), (SAMPLE, 1));
-    // Likewise a sample of two webhooks, of which one has few.
+    // A sample of two webhooks has the same bound, also if one of them has few deliveries.
     rig.run("UPDATE delivery_history SET webhook = 'zulu' WHERE status = 'DeadLetter'").await;
     let hooks = [WEBHOOK.to_owned(), "zulu".to_owned()];
     let sample =

@@ -104,7 +104,7 @@ const PAGES: &[&str] = &[
     "/portal/mail/00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
 ];
 
-/// The pages with figures and deliveries that a contact opens whose customer has few deliveries beside those of another customer.
+/// The pages with figures and deliveries of a contact whose customer has few deliveries, while another customer has many.
 const BESIDE: &[&str] = &[
     "/portal",
     "/portal?range=hour",
