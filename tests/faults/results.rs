@@ -11,7 +11,7 @@ const HEAD: &str = "# Results of the fault tests
 `tests/faults/run` writes this page. A run replaces the rows of the tests that it ran. [What each test does](README.md).
 
 The last column is the rule of three: if N independent trials had no failure, the rate of failures is below 3/N with a confidence of 95 %.
-That is said of faults like those of the test, on a machine like this.
+The bound holds for such faults as the test injects, on such a machine.
 
 | Test | Result | Date | Commit | Seed | Machine | Took | Trials | Aim | No failure in N bounds | Figures |
 |---|---|---|---|---|---|---|---|---|---|---|
