@@ -28,6 +28,11 @@ macro_rules! either {
 }
 
 impl Connection {
+    /// Whether the database is PostgreSQL. If not, it is SQLite.
+    pub(crate) fn is_postgres(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
     /// Whether the database has this step of the schema, as far as the process knows. Steps up to
     /// [`OLDEST`](docket_schema::OLDEST) need no question: every database that is used has them.
     pub(crate) fn has_step(&self, step: i64) -> bool {

@@ -45,7 +45,7 @@ pub async fn set_aside(
 ) -> Result<u64, StoreError> {
     lock(transaction, &filter.webhook).await?;
     let webhooks = names(transaction, &filter.webhook).await?;
-    let (chosen, mut params) = dead("SELECT d.id", filter, &webhooks);
+    let (chosen, mut params) = dead("SELECT d.id", filter, &webhooks, transaction.is_postgres());
     params.extend(params![by, now_ms]);
     let (by, at) = (params.len() - 1, params.len());
     // The condition is repeated, because a dead letter may have been resent while this statement waited for its row.
@@ -59,7 +59,7 @@ pub async fn set_aside(
 pub async fn undo(transaction: &mut Transaction, filter: &DeadFilter) -> Result<u64, StoreError> {
     lock(transaction, &filter.webhook).await?;
     let webhooks = names(transaction, &filter.webhook).await?;
-    let (chosen, params) = dead("SELECT d.id", filter, &webhooks);
+    let (chosen, params) = dead("SELECT d.id", filter, &webhooks, transaction.is_postgres());
     let sql = format!("UPDATE delivery_history SET {NEITHER} WHERE {SET_ASIDE} AND id IN ({chosen})");
     transaction.execute(&sql, params).await
 }

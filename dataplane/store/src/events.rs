@@ -122,6 +122,8 @@ pub async fn body(connection: &mut Connection, id: &str) -> Result<Option<Bytes>
 
 /// Whether the event `e` of a statement is a test.
 pub(crate) const IS_TEST: &str = "EXISTS (SELECT 1 FROM test_event t WHERE t.id = e.id)";
+/// Whether the event of the delivery `d` of a statement is none that tests a webhook.
+pub(crate) const NO_TEST: &str = "NOT EXISTS (SELECT 1 FROM test_event t WHERE t.id = d.event_id)";
 
 /// The part of an event that an attempt needs.
 #[derive(Clone)]

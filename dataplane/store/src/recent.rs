@@ -8,6 +8,7 @@ use docket_domain::failure::Cause;
 
 use crate::connection::Connection;
 use crate::error::StoreError;
+use crate::events::NO_TEST;
 use crate::marks::OPEN;
 use crate::sql::{Param, Row, SLOTS, params};
 
@@ -19,8 +20,6 @@ pub const SAMPLE: i64 = 200;
 pub const MAX_DEAD: i64 = 500;
 /// The largest number of failed deliveries, to all webhooks together, that [`failures`] reads.
 pub const MAX_RETRIED: i64 = 5_000;
-
-const NO_TEST: &str = "NOT EXISTS (SELECT 1 FROM test_event t WHERE t.id = d.event_id)";
 
 /// The number of deliveries to these webhooks (given by key) that ended in this status at `from_ms` or later. Of dead
 /// letters, only open ones count. More than [`MAX_COUNT`] count as one more.
@@ -79,8 +78,7 @@ pub async fn sample(
     if webhooks.is_some_and(<[String]>::is_empty) {
         return Ok(Vec::new());
     }
-    let is_on_server = matches!(connection, Connection::Postgres(_));
-    let sql = sample_sql(is_on_server, webhooks.map(<[String]>::len), spans.len());
+    let sql = sample_sql(connection.is_postgres(), webhooks.map(<[String]>::len), spans.len());
     let times = spans.iter().flat_map(|(from, to)| [Param::from(*from), Param::from(*to)]);
     let keys = webhooks.unwrap_or_default().iter().map(Param::from);
     let rows = connection.query(&sql, times.chain(keys).collect()).await?;
@@ -94,7 +92,7 @@ pub async fn sample(
 /// The statement for [`sample`] of this number of webhooks and of periods, at least one of each. It has the deliveries once, and not once
 /// for each period and webhook, because PostgreSQL may plan it again each time.
 #[doc(hidden)] // for the suite that checks its plan
-pub fn sample_sql(is_on_server: bool, webhooks: Option<usize>, spans: usize) -> String {
+pub fn sample_sql(is_postgres: bool, webhooks: Option<usize>, spans: usize) -> String {
     let span = |place: usize| {
         let (from, to) = (2 * place + 1, 2 * place + 2);
         format!("(CAST({place} AS BIGINT), CAST(${from} AS BIGINT), CAST(${to} AS BIGINT))")
@@ -129,7 +127,7 @@ pub fn sample_sql(is_on_server: bool, webhooks: Option<usize>, spans: usize) -> 
         )
     };
     // SQLite has no LATERAL.
-    let joined = match is_on_server {
+    let joined = match is_postgres {
         true => {
             format!("LATERAL ({}) AS last", last("d.status, d.attempt_count, d.total_us, d.finished_at_ms"))
         }

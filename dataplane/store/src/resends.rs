@@ -7,7 +7,7 @@ use docket_domain::event::LONGEST_EVENT_ID;
 use crate::connection::{Connection, Transaction};
 use crate::deliveries::{self, search::named};
 use crate::error::StoreError;
-use crate::events::IS_TEST;
+use crate::events::NO_TEST;
 use crate::marks::{self, OPEN, SET_ASIDE};
 use crate::sql::{Param, Row, Search, params, read};
 
@@ -73,7 +73,8 @@ pub async fn dead_letters(
     filter: &DeadFilter,
 ) -> Result<Vec<DeadDelivery>, StoreError> {
     let webhooks = names(connection, &filter.webhook).await?;
-    let (sql, params) = dead("SELECT d.id, d.event_id, d.created_at_ms", filter, &webhooks);
+    let columns = "SELECT d.id, d.event_id, d.created_at_ms";
+    let (sql, params) = dead(columns, filter, &webhooks, connection.is_postgres());
     let rows = connection.query(&sql, params).await?;
     rows.iter().map(|row| Ok(read!(row => DeadDelivery { id, event_id: event_id, created_at_ms }))).collect()
 }
@@ -90,15 +91,26 @@ pub(crate) async fn names(connection: &mut Connection, key: &str) -> Result<Vec<
 
 /// The statement that selects the chosen dead letters from the history `d`. `webhooks` are the [`names`] of the
 /// filter's webhook.
-pub(crate) fn dead(select: &str, filter: &DeadFilter, webhooks: &[String]) -> (String, Vec<Param>) {
+pub(crate) fn dead(
+    select: &str,
+    filter: &DeadFilter,
+    webhooks: &[String],
+    is_postgres: bool,
+) -> (String, Vec<Param>) {
     let DeadFilter { customer_code, event_codes, from_ms, to_ms, limit, set_aside, sendable, .. } = filter;
-    let mut search =
-        Search::new(&format!("{select} FROM delivery_history d JOIN event e ON e.id = d.event_id"));
+    // The key of a webhook names its customer, so most choices need not read the event of each dead letter.
+    let is_of_key =
+        |code: &String| webhooks.len() == 1 && webhook_key::customer_code(&webhooks[0]) == Some(code);
+    let reads_events = event_codes.is_some() || !customer_code.as_ref().is_none_or(is_of_key);
+    let events = if reads_events { " JOIN event e ON e.id = d.event_id" } else { "" };
+    let mut search = Search::new(&format!("{select} FROM delivery_history d{events}"));
     search.and(if *set_aside { SET_ASIDE } else { OPEN }, []);
     let places: Vec<String> = (1..=webhooks.len()).map(|place| format!("${place}")).collect();
     search.and(&format!("d.webhook IN ({})", places.join(", ")), webhooks.iter().map(Param::from));
-    search.and(&format!("NOT {IS_TEST}"), []);
-    search.and_some("e.customer_code = $1", customer_code.as_ref());
+    search.and(NO_TEST, []);
+    if reads_events {
+        search.and_some("e.customer_code = $1", customer_code.as_ref());
+    }
     if let Some(codes) = event_codes {
         // The codes are Docket's own words, so they need no escaping. The empty text matches no event, so an empty
         // list finds none.
@@ -111,10 +123,12 @@ pub(crate) fn dead(select: &str, filter: &DeadFilter, webhooks: &[String]) -> (S
     if *sendable {
         // The condition is the rule of `Row::event_id`. PostgreSQL estimates that few rows pass a comparison with a
         // function's result, but that half of them pass a CASE.
-        let condition = format!(
-            "CASE WHEN length(e.id) BETWEEN 1 AND {LONGEST_EVENT_ID} AND ltrim(e.id, $1) = '' THEN TRUE ELSE FALSE END"
-        );
-        search.and(&condition, [('!'..='~').collect::<String>().into()]);
+        let is_printable = match is_postgres {
+            true => r#"d.event_id COLLATE "C" !~ '[^!-~]'"#,
+            false => "d.event_id NOT GLOB '*[^!-~]*'",
+        };
+        let length = format!("length(d.event_id) BETWEEN 1 AND {LONGEST_EVENT_ID}");
+        search.and(&format!("CASE WHEN {length} AND {is_printable} THEN TRUE ELSE FALSE END"), []);
     }
     // The marks are not enough, because older programs, and other programs that write the queue, resend without a
     // mark. The condition is written so that PostgreSQL can use only the index by event. Without statistics, as after
@@ -138,7 +152,8 @@ pub async fn extent(
     let limit = filter.limit;
     let counted = DeadFilter { limit: limit.max(most), ..filter.clone() };
     let webhooks = names(connection, &filter.webhook).await?;
-    let (sql, params) = dead("SELECT d.created_at_ms AS at_ms", &counted, &webhooks);
+    let (sql, params) =
+        dead("SELECT d.created_at_ms AS at_ms", &counted, &webhooks, connection.is_postgres());
     // The number is Docket's own, so it needs no escaping.
     let sql = format!(
         "SELECT count(CASE WHEN place <= {limit} THEN 1 END), min(at_ms), max(CASE WHEN place <= {limit} THEN at_ms END), \
@@ -155,9 +170,22 @@ pub async fn webhook_of_dead(
     connection: &mut Connection,
     name: &str,
 ) -> Result<Option<(String, String)>, StoreError> {
-    let sql = "SELECT d.webhook_name, e.customer_code FROM delivery_history d JOIN event e ON e.id = d.event_id \
-               WHERE d.status = 'DeadLetter' AND (d.webhook = $1 OR d.webhook_name = $1) ORDER BY d.created_at_ms DESC LIMIT 1";
-    let row = connection.query_opt(sql, params![name]).await?;
+    let mut webhooks = named(connection, name).await?;
+    webhooks.push(name.to_owned());
+    // One look-up for each webhook, since only the dead letters of one webhook have an index in the order of time.
+    let last = |place| {
+        format!(
+            "(SELECT l.id FROM delivery_history l WHERE l.status = 'DeadLetter' AND l.webhook = ${place} \
+             ORDER BY l.created_at_ms DESC LIMIT 1)"
+        )
+    };
+    let last: Vec<String> = (1..=webhooks.len()).map(last).collect();
+    let sql = format!(
+        "SELECT d.webhook_name, e.customer_code FROM delivery_history d JOIN event e ON e.id = d.event_id \
+         WHERE d.id IN ({}) ORDER BY d.created_at_ms DESC LIMIT 1",
+        last.join(", ")
+    );
+    let row = connection.query_opt(&sql, webhooks.iter().map(Param::from).collect()).await?;
     row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
 }
 

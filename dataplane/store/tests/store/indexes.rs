@@ -365,6 +365,20 @@ async fn few_dead_letters_of_many_are_found_by_their_own_indexes(rig: TenantData
     let read = cost().await - before;
     assert_eq!((range.count, total, range.oldest_ms, range.newest_ms), (2, 2, Some(29), Some(31)));
     assert!(read < 150, "{read} pages for what is set aside");
+
+    // One webhook has lost nothing, and one was never there.
+    rig.run("UPDATE delivery_history SET status = 'Succeeded' WHERE webhook = 'rare'").await;
+    for (name, expected) in
+        [("a/usual", Some("a/usual")), ("usual", Some("a/usual")), ("a/rare", None), ("a/none", None)]
+    {
+        let before = cost().await;
+        let mut reader = database.reader().await.expect("a connection");
+        let found = resends::webhook_of_dead(&mut reader, name).await.expect("a statement");
+        drop(reader);
+        let read = cost().await - before;
+        assert_eq!(found.as_ref().map(|(name, _)| name.as_str()), expected, "{name}");
+        assert!(read < 150, "{read} pages for the last dead letter of {name}");
+    }
 }
 
 /// A PostgreSQL database of the previous version with `count` rows.

@@ -175,13 +175,13 @@ async fn figures_of_webhooks_are_read_from_their_own_indexes(rig: TenantDatabase
         event.as_str()
     );
     rig.run(&fill).await;
-    let is_on_server = matches!(rig.place, Place::Url(_));
-    let sample = |webhooks| recent::sample_sql(is_on_server, Some(webhooks), 2);
+    let is_postgres = matches!(rig.place, Place::Url(_));
+    let sample = |webhooks| recent::sample_sql(is_postgres, Some(webhooks), 2);
     let count = |status| recent::count_sql(status).replace("{values}", "$3, $4");
     let (spans, period) = (["0", "10000", "10000", "20000"], ["0", "10001"]);
     let (one, two) = (["'rare'"], ["'rare'", "'none'"]);
     // Both have the time after the webhook.
-    let of_lost = if is_on_server { "delivery_open" } else { "delivery_by_end" };
+    let of_lost = if is_postgres { "delivery_open" } else { "delivery_by_end" };
     let statements = [
         (sample(1), [&spans[..], &one].concat(), "delivery_by_end"),
         (sample(2), [&spans[..], &two].concat(), "delivery_by_end"),
@@ -189,7 +189,7 @@ async fn figures_of_webhooks_are_read_from_their_own_indexes(rig: TenantDatabase
         (count(Status::DeadLetter), [&period[..], &two].concat(), of_lost),
     ];
     // SQLite has no statistics here: only PostgreSQL is tried with and without them.
-    for analyzed in [false].into_iter().chain(is_on_server.then_some(true)) {
+    for analyzed in [false].into_iter().chain(is_postgres.then_some(true)) {
         if analyzed {
             rig.run("ANALYZE").await;
         }
