@@ -145,6 +145,19 @@ async fn counts_and_samples_are_bounded(rig: TenantDatabase) {
     let hooks = [WEBHOOK.to_owned()];
     let found = recent::count(&mut reader, &hooks, Status::Succeeded, T0).await.expect("a statement");
     assert_eq!(found, MAX_COUNT + 1);
+    // Test events do not count, and take no place of the bound.
+    let test = rig.event("TEST-1").await;
+    rig.write(async |t| events::mark_as_test(t, &test, WEBHOOK).await).await;
+    for (tests, expected) in [(40, MAX_COUNT + 1), (60, MAX_COUNT - 10)] {
+        rig.run(&format!(
+            "UPDATE delivery_history SET event_id = '{}' WHERE CAST(id AS BIGINT) <= {tests}",
+            test.as_str()
+        ))
+        .await;
+        let found = recent::count(&mut reader, &hooks, Status::Succeeded, T0).await.expect("a statement");
+        assert_eq!(found, expected, "{tests} tests");
+    }
+    rig.run(&format!("UPDATE delivery_history SET event_id = '{}'", event.as_str())).await;
     let sample = recent::sample(&mut reader, None, &[(T0, T0 + HOUR)]).await.expect("a statement");
     assert_eq!(sample.len() as i64, SAMPLE);
     let sample =
