@@ -416,6 +416,36 @@ fn cases() -> Vec<Case> {
             60,
             None,
         ),
+        // One pod of several keeps its URL, of the data plane and of the operator.
+        case(
+            "DocketRedisUrlStale",
+            &[
+                ("docket_redis_url_stale{pod='a'}", "0x60"),
+                ("docket_redis_url_stale{pod='w'}", "0x10 1x50"),
+                ("docket_operator_redis_url_stale{pod='o'}", "0x60"),
+            ],
+            19,
+            Some(22),
+        ),
+        case(
+            "DocketRedisUrlStale",
+            &[
+                ("docket_redis_url_stale{pod='a'}", "0x60"),
+                ("docket_operator_redis_url_stale{pod='o'}", "0x10 1x50"),
+            ],
+            19,
+            Some(22),
+        ),
+        // Redis got the new password some minutes after the Secret.
+        case(
+            "DocketRedisUrlStale",
+            &[
+                ("docket_redis_url_stale{pod='a'}", "0x10 1x8 0x41"),
+                ("docket_operator_redis_url_stale{pod='o'}", "0x10 1x8 0x41"),
+            ],
+            60,
+            None,
+        ),
         case("DocketTenantNotReady", &[("READY,status='False',reason='Unreachable'}", "1x60")], 9, Some(11)),
         case("DocketTenantNotReady", &[("READY,status='False',reason='Suspended'}", "1x60")], 60, None),
         // Nothing has ended since minute 10.
