@@ -116,6 +116,25 @@ fn cases() -> Vec<Case> {
             60,
             None,
         ),
+        // Redis responds to a worker, and refuses all of its calls.
+        case(
+            "DocketScheduleFails",
+            &[
+                ("docket_store_up{pod='w',store='redis',server=''}", "1x60"),
+                ("docket_worker_slots{pod='w'}", "1024x60"),
+                ("docket_schedule_failures_total{pod='w',call='claim'}", "0x10 20+20x50"),
+                ("docket_schedule_failures_total{pod='w',call='settle'}", "0x60"),
+            ],
+            19,
+            Some(22),
+        ),
+        // A failover of Redis took half a minute.
+        case(
+            "DocketScheduleFails",
+            &[("docket_schedule_failures_total{pod='w',call='claim'}", "0x10 9x50")],
+            60,
+            None,
+        ),
         // Five receivers of one tenant, and a tenth of all deliveries.
         case(
             "DocketDeadLetters",
