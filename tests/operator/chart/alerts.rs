@@ -339,11 +339,32 @@ fn cases() -> Vec<Case> {
         case(
             "DocketUpkeepStopped",
             &[
-                ("docket_upkeep_round_seconds_count{task='retention',pod='w'}", "0x60"),
+                ("docket_upkeep_round_seconds_count{task='retention',pod='w'}", "0x270"),
+                ("docket_tenants{pod='w'}", "1x270"),
+            ],
+            253,
+            Some(258),
+        ),
+        // Prometheus is new, or has lost what it knew: the last round was before its first sample, and the next one is due.
+        case(
+            "DocketUpkeepStopped",
+            &[
+                ("docket_upkeep_round_seconds_count{task='retention',pod='w'}", "7x60"),
+                ("docket_upkeep_round_seconds_count{task='sweep',pod='w'}", "400x20 401+1x40"),
                 ("docket_tenants{pod='w'}", "1x60"),
             ],
-            14,
-            Some(18),
+            60,
+            None,
+        ),
+        // The last tenant was deleted in minute 40. Sweeps had 20 minutes between them.
+        case(
+            "DocketUpkeepStopped",
+            &[
+                ("docket_upkeep_round_seconds_count{task='sweep',pod='w'}", "0x1 1x18 2x70"),
+                ("docket_tenants{pod='w'}", "1x39 0x50"),
+            ],
+            75,
+            None,
         ),
         // There is no tenant to visit.
         case(
