@@ -250,14 +250,31 @@ fn cases() -> Vec<Case> {
             "DocketApiSlow",
             &[
                 ("docket_http_request_seconds_bucket{route='/Orders/Save',le='0.5'}", "0+60x10 600x50"),
+                ("docket_http_request_seconds_bucket{route='/Orders/Save',le='1.0'}", "0+60x10 600x50"),
                 ("docket_http_request_seconds_bucket{route='/Orders/Save',le='2.5'}", "0+60x60"),
                 ("docket_http_request_seconds_bucket{route='/Orders/Save',le='+Inf'}", "0+60x60"),
                 ("docket_http_request_seconds_bucket{route='/Orders/Get',le='0.5'}", "0+1x60"),
+                ("docket_http_request_seconds_bucket{route='/Orders/Get',le='1.0'}", "0+1x60"),
                 ("docket_http_request_seconds_bucket{route='/Orders/Get',le='2.5'}", "0+1x60"),
                 ("docket_http_request_seconds_bucket{route='/Orders/Get',le='+Inf'}", "0+1x60"),
             ],
             18,
             Some(30),
+        ),
+        // A quiet night with a slow request every five minutes.
+        case(
+            "DocketApiSlow",
+            &[
+                ("docket_http_request_seconds_bucket{route='/portal',le='0.5'}", "0x60"),
+                ("docket_http_request_seconds_bucket{route='/portal',le='1.0'}", "0x60"),
+                ("docket_http_request_seconds_bucket{route='/portal',le='2.5'}", "0x10 1x4 2x4 3x4 4x4 5x28"),
+                (
+                    "docket_http_request_seconds_bucket{route='/portal',le='+Inf'}",
+                    "0x10 1x4 2x4 3x4 4x4 5x28",
+                ),
+            ],
+            60,
+            None,
         ),
         case(
             "DocketSignInGuessing",
