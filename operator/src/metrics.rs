@@ -351,14 +351,16 @@ impl Metrics {
         }
     }
 
-    /// Publishes how many databases are migrated. `progress`: the time now, if migrations progress.
-    pub fn migrations(&self, counts: MigrationCounts, progress: Option<i64>) {
+    /// Publishes how many databases are migrated `now`, in seconds since 1970, and whether migrations progress. The first counts since
+    /// this process leads are news.
+    pub fn migrations(&self, counts: MigrationCounts, progresses: bool, now: i64) {
         let MigrationCounts { done, pending, failed, expected: _ } = counts;
         for (state, count) in [("done", done), ("pending", pending), ("failed", failed)] {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.migrations.get_or_create(&[("state", state.to_owned())]).set(count);
         }
-        if let Some(now) = progress {
+        let is_first = self.migration_progress.get(&[]).is_none();
+        if progresses || is_first {
             self.migration_progress.get_or_create(&[]).set(now);
         }
     }
@@ -571,8 +573,8 @@ mod tests {
         let metrics = Metrics::default();
         metrics.leads(true);
         let counts = MigrationCounts { done: 7, pending: 2, failed: 1, expected: 2 };
-        metrics.migrations(counts, Some(1_800_000_000));
-        metrics.migrations(counts, None);
+        metrics.migrations(counts, true, 1_800_000_000);
+        metrics.migrations(counts, false, 1_800_000_005);
         let text = metrics.text();
         for line in [
             "docket_operator_migrations{state=\"done\"} 7",
@@ -585,6 +587,13 @@ mod tests {
         metrics.leads(false);
         let text = metrics.text();
         assert!(!text.lines().any(|line| line.starts_with("docket_operator_migration")), "{text}");
+        // It leads again, and no migration has ended meanwhile.
+        metrics.leads(true);
+        metrics.migrations(counts, false, 1_800_003_600);
+        metrics.migrations(counts, false, 1_800_003_605);
+        let text = metrics.text();
+        let line = "docket_operator_migration_progress_timestamp_seconds{} 1800003600";
+        assert!(text.lines().any(|found| found == line), "{text}");
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Work {
             (counts, offers.next(&due, free, Instant::now()), offers.changed(&waiting))
         };
         let progresses = offers.progress(counts);
-        self.metrics.migrations(counts, progresses.then(|| now.as_second()));
+        self.metrics.migrations(counts, progresses, now.as_second());
         next.into_iter().for_each(|name| self.tenants.offered(name));
         // Each of these is named once, so its pass is not left out, even if the last one failed or one is under way.
         changed.into_iter().for_each(|name| self.tenants.changed(name, Urgency::Routine));

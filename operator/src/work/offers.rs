@@ -58,9 +58,7 @@ impl Offers {
 
     /// Whether migrations progress since the last call.
     pub(super) fn progress(&mut self, counts: MigrationCounts) -> bool {
-        let before = std::mem::replace(&mut self.before, counts);
-        // The first counts of a leader are news.
-        before == MigrationCounts::default() || counts.progress(before)
+        counts.progress(std::mem::replace(&mut self.before, counts))
     }
 }
 
@@ -109,7 +107,7 @@ mod tests {
         let mut offers = Offers::default();
         assert_eq!(
             [5, 5, 4, 4, 0, 0].map(|pending| offers.progress(counts(pending))),
-            [true, false, true, false, true, true]
+            [false, false, true, false, true, true]
         );
     }
 }

@@ -72,7 +72,7 @@ fn metrics_page() -> String {
     operator.store(Store::Redis, true);
     operator.dead_letters(Some(0));
     operator.failing(Some(Failing::default()));
-    operator.migrations(MigrationCounts::default(), Some(0));
+    operator.migrations(MigrationCounts::default(), true, 0);
     let condition = json!({"type": "Ready", "status": "False", "reason": "Pending", "message": "", "lastTransitionTime": "2026-11-21T05:06:07Z"});
     let condition: Condition = serde_json::from_value(condition).expect("a condition");
     let name = Name { namespace: "tenants".into(), name: "acme".into() };

@@ -311,7 +311,7 @@ fn operators() -> String {
     metrics.store(Store::Redis, true);
     metrics.dead_letters(Some(1));
     metrics.failing(Some(Failing::default()));
-    metrics.migrations(MigrationCounts::default(), Some(0));
+    metrics.migrations(MigrationCounts::default(), true, 0);
     metrics.conditions::<Tenant>(&Name::new("tenants", "acme"), &[ready("Suspended")]);
     metrics.conditions::<Webhook>(&Name::new("tenants", "one"), &[ready("Suspended")]);
     metrics.conditions::<Webhook>(&Name::new("tenants", "two"), &[ready("TenantSuspended")]);
