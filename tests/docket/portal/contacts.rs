@@ -95,6 +95,20 @@ async fn contact_sees_and_resends_what_concerns_its_customer_alone() {
     let detail = browser.get(&format!("/portal/logs/{own}")).await;
     assert!(detail.status == 200 && detail.text().contains("orderType"), "{detail:?}");
 
+    // Neither a link nor a webhook that had the name of its own before leads to another customer's delivery.
+    for (probe, is_shown) in [(&own, true), (&foreign, false)] {
+        let page = browser.get(&format!("/portal/resends?webhook=default%2Fone&probe={probe}")).await;
+        assert_eq!(page.text().contains("Sent first"), is_shown, "{page:?}");
+    }
+    let renamed = |name: &str| {
+        database
+            .change(&format!("UPDATE delivery_history SET webhook_name = '{name}' WHERE id = '{foreign}'"));
+    };
+    renamed("default/one");
+    let page = browser.get("/portal/webhooks/default/one").await;
+    assert!(page.text().contains(&own) && !page.text().contains(&foreign), "{page:?}");
+    renamed("default/two");
+
     let csrf = hidden(&detail, "csrf");
     let resend = async |id: &str| {
         browser.post("/portal/logs/resend", &[("csrf", &csrf), ("deliveryId", id)]).await.status
@@ -208,9 +222,19 @@ async fn contact_adds_a_webhook_for_its_own_customer_whatever_the_form_says() {
     let other = Browser::signed_in(&server, "acme", YAN).await;
     let list = other.get("/portal/webhooks").await;
     assert!(list.status == 200 && !list.text().contains("127.0.0.1:9"), "{list:?}");
+    // A contact of another customer does not open it, and changes nothing of it.
+    let page = page_of(&made);
+    assert_eq!(other.get(&page).await.status, 404);
+    let (csrf, version) = (hidden(&list, "csrf"), hidden(&browser.get(&page).await, "version"));
+    let button = [("csrf", csrf.as_str()), ("version", version.as_str())];
+    let settings =
+        [("displayName", "Theirs"), ("targetUrl", "https://127.0.0.1:9/theirs"), ("order.created", "yes")];
+    for (action, more) in [("", &settings[..]), ("/deactivate", &[]), ("/rotate", &[]), ("/remove", &[])] {
+        let refused = other.post(&format!("{page}{action}"), &[&button[..], more].concat()).await;
+        assert_eq!(refused.status, 404, "{action}: {refused:?}");
+    }
     // Contacts of its customer alone learn its last name.
     assert_eq!(ada.post("/Orders/Save", &json!({"orderType": "Court"})).await.status, 200);
-    let page = page_of(&made);
     let removed = send(&browser, &page, &format!("{page}/remove"), &[]).await;
     assert_eq!(removed.status, 303, "{removed:?}");
     let logs = page.replace("/portal/webhooks/", "/portal/logs?webhook=");
