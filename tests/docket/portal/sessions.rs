@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use docket_tests::people::{ADA, ALEX, MO};
 use docket_tests::server::{JSON, PASSWORD, Reply, api_key, eventually, request};
+use docket_tests::stores;
 use serde_json::json;
 
 use super::rig::{
@@ -244,6 +245,9 @@ async fn sign_out_ends_each_token_of_the_session_and_no_other_session() {
     // Again.
     assert_eq!(renewed.post("/portal/sign-out", &[("csrf", &*csrf)]).await.status, 303);
     assert_eq!(rig.count("SELECT count(*) FROM ended_session"), 1);
+    // It is remembered until the session would have ended: twelve hours after the sign-in, which was 4,000 s ago.
+    let late = format!("SELECT count(*) FROM ended_session WHERE until_ms > {} + 36000000", stores::now_ms());
+    assert_eq!(rig.count(&late), 1);
 }
 
 #[tokio::test]
