@@ -225,6 +225,13 @@ async fn log_takes_every_filter_of_the_api_and_continues_at_a_cursor() {
     ] {
         assert_eq!(found(query).await, expected, "{query}");
     }
+    let rows = home.open("ACME").rows("SELECT id FROM delivery_history ORDER BY finished_at_ms, id", &[]);
+    let ended: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    let middle = browser.get(&format!("/portal/logs/{}", ended[1])).await;
+    for (id, rel) in [(&ended[0], "prev"), (&ended[2], "next")] {
+        let link = format!("href=\"/portal/logs/{id}\" rel=\"{rel}\"");
+        assert!(middle.text().contains(&link), "{rel}: {middle:?}");
+    }
     let lost = browser.get("/portal/logs?webhook=default%2Forders&result=Lost&pageSize=2").await;
     for part in [
         ">3 deliveries are lost</h2>",

@@ -7,6 +7,7 @@ use docket_tests::server::eventually;
 
 use super::rig::Browser;
 use crate::delivery::stage::{ONCE, SOON, Webhook, stage};
+use crate::notices::lose;
 
 const WEBHOOKS: usize = 13;
 
@@ -49,4 +50,25 @@ async fn dead_letter_is_explained_before_retries_however_many_webhooks_fail() {
         table.split("<th scope=\"row\">").nth(1).is_some_and(|row| row.contains("default/zulu")),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn lost_deliveries_are_counted_in_the_chosen_period_alone() {
+    let (home, server, _) = stage(&[Webhook::new("one", "https://127.0.0.1:9/")], ONCE).await;
+    let database = home.open("ACME");
+    for (number, minutes_ago) in [(1, 30), (2, 90), (3, 2 * 24 * 60), (4, 10 * 24 * 60)] {
+        lose(&home, number);
+        let ago_ms = minutes_ago * 60_000;
+        database.change(&format!(
+            "UPDATE delivery_history SET finished_at_ms = finished_at_ms - {ago_ms} WHERE id LIKE '%{number:012x}'"
+        ));
+    }
+    let browser = Browser::signed_in(&server, "acme", ALEX).await;
+    for (range, lost) in [("hour", 1), ("day", 2), ("week", 3), ("month", 4)] {
+        let page = browser.get(&format!("/portal?range={range}")).await;
+        assert!(
+            page.text().contains(&format!("<h2>Lost</h2><b class=\"bad\">{lost}</b>")),
+            "{range}: {page:?}"
+        );
+    }
 }

@@ -182,6 +182,23 @@ async fn administrator_adds_changes_and_removes_a_webhook_in_the_browser() {
         !found.text().contains("title=\"SignedIn\"") && !found.text().contains("Orders &lt;b&gt;"),
         "{found:?}"
     );
+    let has = |page: &Reply, event: &str| page.text().contains(&format!("title=\"{event}\""));
+    for (period, is_in_it) in [
+        ("from=2020-01-01", true),
+        ("to=2020-01-01", false),
+        ("from=2999-01-01", false),
+        ("to=2999-01-01", true),
+    ] {
+        let page = of(&format!("webhook={full_name}&{period}")).await;
+        assert_eq!(has(&page, "WebhookRemoved"), is_in_it, "{period}: {page:?}");
+    }
+    let newest = of(&format!("webhook={full_name}&pageSize=1")).await;
+    let older = newest.text().split("href=\"").find(|part| part.contains("rel=\"next\"")).expect("a link");
+    let older = browser.get(&older.split('"').next().expect("a link").replace("&amp;", "&")).await;
+    for (page, events) in [(&newest, [true, false]), (&older, [false, true])] {
+        let found = ["WebhookRemoved", "WebhookActivated"].map(|event| has(page, event));
+        assert_eq!(found, events, "{page:?}");
+    }
     let of_another = of(&format!("webhook={full_name}&person={MO}")).await;
     assert!(of_another.status == 200 && of_another.text().contains("No entry matches"), "{of_another:?}");
     let of_contact = of(&format!("person={ADA}")).await;
