@@ -243,5 +243,11 @@ mod tests {
             chosen(&some),
             json!({"event": "order.created", "from": "1970-01-01T00:00:00.000Z", "limit": 5})
         );
+        let at = |second| Timestamp::from_second(second).ok();
+        let until = DeadLetters { to: at(60), ended_before: at(90), ..all };
+        assert_eq!(
+            chosen(&until),
+            json!({"to": "1970-01-01T00:01:00.000Z", "endedBefore": "1970-01-01T00:01:30.000Z"})
+        );
     }
 }

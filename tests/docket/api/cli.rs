@@ -105,6 +105,10 @@ async fn users_are_listed_and_their_rights_change_at_once() {
         (&json!(ADA), &json!(true))
     );
     assert!(done(&["contacts", "list"]).contains("E-MAIL"));
+    for people in ["contacts", "employees"] {
+        let more = |limit| json_of(&rig.home, &[people, "list", "--limit", limit])["more"].clone();
+        assert_eq!(["1", "1000"].map(more), [json!(true), json!(false)], "{people}");
+    }
     done(&["contacts", "revoke", "--email", ADA]);
     let ended = done(&["contacts", "deactivate", "--email", ADA]);
     assert_eq!(ended, "Contact 11 of tenant ACME is deactivated: its tokens end within 5 s.\n");

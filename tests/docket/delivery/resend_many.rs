@@ -217,6 +217,13 @@ async fn the_command_line_filters_and_refuses_what_contradicts() {
     ] {
         assert_eq!(list(more), "No delivery matches.\n", "{more}");
     }
+    // What changes deliveries takes the same choice.
+    for more in ["--event note.created", "--to 2020-01-01", "--from 2999-01-01"] {
+        let said = command(&home, &format!("resend default/orders --tenant ACME {more}"));
+        assert_eq!(said, "No dead letters of default/orders to resend.\n", "{more}");
+        let said = command(&home, &format!("set-aside default/orders --tenant ACME {more}"));
+        assert_eq!(said, "No dead letter of default/orders to set aside.\n", "{more}");
+    }
     let id = deliveries(&home).remove(0).id;
     for (arguments, word) in [
         ("deliveries resend --tenant ACME".to_owned(), "name a webhook, or a delivery with --delivery"),

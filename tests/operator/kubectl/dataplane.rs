@@ -244,6 +244,12 @@ async fn dead_letters_are_found_traced_and_resent_without_what_they_say() {
         ["--class", "Dns"],
         ["--invoice", "1"],
         ["--event", "note.created"],
+        ["--http-status", "404"],
+        ["--event-id", "evt_0"],
+        ["--order", "none"],
+        ["--work-order", "none"],
+        ["--from", "2999-01-01"],
+        ["--to", "2020-01-01"],
     ] {
         assert_eq!(at(&[&["deliveries", "orders"], &none[..]].concat(), 0).0, "No delivery matches.\n");
     }
