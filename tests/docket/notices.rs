@@ -104,6 +104,13 @@ async fn subscriber_confirms_gets_one_message_for_each_state_and_ends_it_by_one_
     for order in &orders {
         assert!(!failing.body.contains(order.as_str()), "{failing:?}");
     }
+    // The next message is sent five minutes later.
+    let apart = format!(
+        "SELECT count(*) FROM subscription WHERE failures = 0 AND due_at_ms > {} + 240000",
+        stores::now_ms()
+    );
+    let is_apart = || home.open("ACME").get::<i64>(&apart) == 1;
+    eventually("the next message waits", SOON, async || is_apart()).await;
 
     // The webhook works again, so one more message comes.
     receiver.script(|_| Response::Status(200));

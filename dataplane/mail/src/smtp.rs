@@ -318,6 +318,17 @@ mod tests {
     }
 
     #[test]
+    fn connection_is_encrypted_as_its_url_says() {
+        let of = |url: &str| tls(&SmtpUrl::parse(url).expect("a URL"), None).expect("public authorities");
+        assert!(matches!(of("smtps://mail.example.com"), Tls::Wrapper(_)));
+        assert!(
+            matches!(of("smtp://mail.example.com"), Tls::Required(_)),
+            "nothing is sent without STARTTLS"
+        );
+        assert!(matches!(of("smtp://localhost"), Tls::None));
+    }
+
+    #[test]
     fn message_has_its_time_and_only_what_can_be_ended_has_a_link() {
         let asked = Outgoing { unsubscribe: None, ..mail("alex@acme.example", "Confirm") };
         let text = formatted(&asked);

@@ -71,6 +71,14 @@ impl DueMessage<'_> {
         self.news.is_empty()
     }
 
+    /// The most messages of this kind in an hour: of the tenant, and of one user.
+    fn most_in_an_hour(&self) -> (i64, i64) {
+        match self.confirms() {
+            true => (MOST_CONFIRMATIONS, MOST_CONFIRMATIONS_OF_USER),
+            false => (MOST_NOTICES, MOST_NOTICES_OF_USER),
+        }
+    }
+
     /// The number of the newest notice in the message.
     fn number(&self) -> Option<i64> {
         self.news.iter().map(|news| news.number).max()
@@ -143,10 +151,7 @@ impl Mailer {
         let now_ms = transaction.now_ms();
         let until_ms = now_ms + millis(LEASE);
         let address_digest = recipient.address.as_deref().filter(|_| confirms).map(address_digest);
-        let (most_in_an_hour, most_of_user) = match confirms {
-            true => (MOST_CONFIRMATIONS, MOST_CONFIRMATIONS_OF_USER),
-            false => (MOST_NOTICES, MOST_NOTICES_OF_USER),
-        };
+        let (most_in_an_hour, most_of_user) = message.most_in_an_hour();
         let (token_digest, address_digest) = (&*token_digest, address_digest.as_deref());
         let claim = Claim { token_digest, address_digest, now_ms, until_ms, most_in_an_hour, most_of_user };
         match subscriptions::claim(&mut transaction, recipient, &claim).await? {
@@ -315,6 +320,16 @@ mod tests {
         };
         assert_eq!(message_to(&asked), Some((true, None)));
         assert_eq!(message_to(&Recipient { due_at_ms: i64::MAX, ..asked }), None, "it was sent");
+    }
+
+    #[test]
+    fn strangers_are_asked_less_often_than_subscribers_are_notified() {
+        let news = [lost("a/one/C-1", 3)];
+        let most = |is_confirmed| {
+            let recipient = recipient(None, None, is_confirmed);
+            message(&recipient, &news).map(|message| message.most_in_an_hour())
+        };
+        assert_eq!([most(false), most(true)], [Some((10, 3)), Some((60, 12))]);
     }
 
     #[test]
