@@ -179,9 +179,7 @@ async fn chain(
         _ => (of, found),
     };
     let declared = Declared::of(&viewer.caller.tenant, viewer.caller.webhooks());
-    let mut events = events(&found, of, Some(&declared));
-    let left_out = events.len().saturating_sub(MAX_EVENTS);
-    events.drain(..left_out);
+    let (events, is_cut) = newest(events(&found, of, Some(&declared)));
     let latest: Vec<usize> = events.iter().flat_map(|event| latest(event, &found.listed)).collect();
     let listed: Vec<ListedDelivery> = latest.iter().map(|place| found.listed[*place].clone()).collect();
     let failed = listed.iter().filter(|one| one.status != Status::Succeeded).map(|one| one.id.clone());
@@ -196,7 +194,14 @@ async fn chain(
     let views =
         events.into_iter().map(|event| view(event, &found.listed, &mut by_place, (&said, &added), in_words));
     let events: Vec<EventView> = views.collect();
-    Ok(made(*kind, id, found, events, left_out > 0, |code| webhooks(viewer, code)))
+    Ok(made(*kind, id, found, events, is_cut, |code| webhooks(viewer, code)))
+}
+
+/// The newest of these events, which are oldest first, and whether others are left out.
+fn newest(mut events: Vec<TracedEvent>) -> (Vec<TracedEvent>, bool) {
+    let left_out = events.len().saturating_sub(MAX_EVENTS);
+    events.drain(..left_out);
+    (events, left_out > 0)
 }
 
 /// The places of the latest delivery of an event to each webhook.
@@ -298,21 +303,56 @@ mod tests {
     use docket_store::events::About;
 
     use super::*;
+    use crate::actions::trace::MissedEvent;
     use crate::actions::trace::testing::delivery;
 
-    #[test]
-    fn latest_delivery_to_each_webhook_is_shown_with_the_number_of_earlier_ones() {
-        let listed = ["1", "2", "1", "1"].map(|webhook| delivery("evt_1", "order.created", webhook, 0));
-        let event = TracedEvent {
+    /// An event that was published at this time.
+    fn event(at_ms: i64) -> TracedEvent {
+        TracedEvent {
             id: Some("evt_1".into()),
             code: "order.created".into(),
             customer_code: "C-1".into(),
             about: About::default(),
             is_test: false,
-            at_ms: 0,
-            deliveries: vec![0, 1, 2, 3],
+            at_ms,
+            deliveries: Vec::new(),
             missed: None,
+        }
+    }
+
+    #[test]
+    fn page_has_the_newest_twenty_events() {
+        let shown = |count: i64| {
+            let (events, is_cut) = newest((0..count).map(event).collect());
+            (events.first().map(|event| event.at_ms), events.last().map(|event| event.at_ms), is_cut)
         };
+        assert_eq!([shown(20), shown(22)], [(Some(0), Some(19), false), (Some(2), Some(21), true)]);
+    }
+
+    #[test]
+    fn webhook_was_added_later_only_if_that_was_after_the_event() {
+        let missed = MissedEvent {
+            webhooks: vec![MissingWebhook {
+                name: Some("a/b".into()),
+                reasons: Vec::new(),
+                faults: Vec::new(),
+            }],
+            ..MissedEvent::default()
+        };
+        let added_at = |added_ms: i64| {
+            let event = TracedEvent { missed: Some(missed.clone()), ..event(5) };
+            let added = HashMap::from([(subject("webhook", "a/b"), added_ms)]);
+            let known = (&HashMap::new(), &added);
+            let shown = view(event, &[], &mut HashMap::new(), known, <[String]>::to_vec);
+            shown.missed.and_then(|webhooks| webhooks[0].added_at)
+        };
+        assert_eq!([4, 5, 6].map(added_at), [None, None, Some(timestamp(6))]);
+    }
+
+    #[test]
+    fn latest_delivery_to_each_webhook_is_shown_with_the_number_of_earlier_ones() {
+        let listed = ["1", "2", "1", "1"].map(|webhook| delivery("evt_1", "order.created", webhook, 0));
+        let event = TracedEvent { deliveries: vec![0, 1, 2, 3], ..event(0) };
         let places = latest(&event, &listed);
         assert_eq!(places, [1, 3]);
         let mut known: HashMap<usize, Delivery> =
