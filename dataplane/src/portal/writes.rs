@@ -311,3 +311,54 @@ impl From<NotWritten> for ApiError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use docket_crds::EventCode;
+
+    use super::*;
+
+    #[test]
+    fn change_is_served_only_if_each_setting_is() {
+        let spec = json!({
+            "tenantRef": {"name": "acme"}, "displayName": "Orders", "customerCode": "C-1", "targetURL": "https://h.example/",
+            "events": ["order.created", "note.created"], "generateSecret": {}
+        });
+        let declared = Declared::of_spec("a", "b", &spec, None).expect("the portal's");
+        let secret = || Some(SecretBytes::from(b"made by Docket".to_vec()));
+        let served = || WebhookConfig {
+            uid: "u".to_owned(),
+            namespace: "a".to_owned(),
+            name: "b".to_owned(),
+            display_name: Some("Orders".to_owned()),
+            customer_code: "C-1".parse().expect("a code"),
+            target_url: "https://h.example/".parse().expect("a URL"),
+            secret: secret(),
+            next_secret: None,
+            ca_bundle: None,
+            events: [EventCode::OrderCreated, EventCode::NoteCreated].into(),
+            active: true,
+        };
+        let rotating = || WebhookConfig { next_secret: secret(), ..served() };
+        assert!(declared.is_served_as(&served()));
+        let (one, other) = ([EventCode::OrderCreated], [EventCode::OrderCreated, EventCode::OrderUpdated]);
+        for different in [
+            WebhookConfig { display_name: None, ..served() },
+            WebhookConfig { customer_code: "C-2".parse().expect("a code"), ..served() },
+            WebhookConfig { target_url: "https://h.example/x".parse().expect("a URL"), ..served() },
+            WebhookConfig { events: one.into(), ..served() },
+            WebhookConfig { events: other.into(), ..served() },
+            WebhookConfig { active: false, ..served() },
+            WebhookConfig { secret: None, ..served() },
+            rotating(),
+        ] {
+            assert!(!declared.is_served_as(&different), "{different:?}");
+        }
+        let mut next = declared;
+        next.make_next(Vec::new().into());
+        assert!(next.is_served_as(&rotating()) && !next.is_served_as(&served()));
+        next.promote_next();
+        let generation = next.spec.generate_secret.as_ref().map(|secret| secret.rotation_generation);
+        assert!(next.is_served_as(&served()) && generation == Some(1));
+    }
+}
