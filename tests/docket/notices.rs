@@ -1,5 +1,7 @@
 //! E-mail to people who subscribed to changes of webhooks, over a real SMTP server.
 
+use std::time::Duration;
+
 use docket::actions::subscriptions::{NewSubscription, subscribe};
 use docket::tenancy::{HeldWebhooks, Webhooks};
 use docket_domain::notice::WebhookState;
@@ -13,7 +15,7 @@ use docket_tests::receiver::{Receiver, Response};
 use docket_tests::server::{Home, Options, Reply, Server, api_key, eventually, request};
 use docket_tests::stores;
 
-use crate::delivery::stage::{SOON, USER, Webhook, home, save};
+use crate::delivery::stage::{SOON, USER, Webhook, home, reload, remains, save};
 
 /// With these flags, attempts begin at once, and after 0.6, 1.8, 4.2 and 9 s.
 const SLOW: &str =
@@ -329,6 +331,24 @@ async fn server_with_tls_and_a_password_gets_messages_only_if_its_certificate_is
     let _server = Server::start(&home, Options::flags(&flags)).await;
     hurry(&home);
     assert_eq!(arrived(&mail, 1).await.to(), ADA);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn subscribers_of_a_suspended_tenant_wait_until_it_is_resumed() {
+    let home = subscribed().await;
+    let mail = MailServer::start();
+    let _server = start(&home, &mail, "").await;
+    let known = "SELECT count(*) FROM webhook_notice";
+    eventually("the webhook is known", SOON, async || home.open("ACME").get::<i64>(known) == 1).await;
+    let yaml = std::fs::read_to_string(home.config().join("all.yaml")).expect("the tenant");
+    let suspended = yaml.replace("  clientCode: ACME\n", "  clientCode: ACME\n  suspend: true\n");
+    assert_ne!(suspended, yaml);
+    reload(&home, || home.write("all.yaml", &suspended)).await;
+    lose(&home, 1);
+    // The mailer looks ten times a second.
+    remains("the message waits", Duration::from_millis(500), async || mail.messages().is_empty()).await;
+    reload(&home, || home.write("all.yaml", &yaml)).await;
+    arrived(&mail, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
