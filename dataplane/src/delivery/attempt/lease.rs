@@ -189,11 +189,13 @@ impl Leases {
 mod tests {
     use std::collections::HashSet;
 
+    use docket_rig::scratch::Folder;
     use docket_schedule::{Entry, Room, SHARES};
     use docket_store::Database;
     use docket_store::sqlite::Sqlite;
 
     use super::*;
+    use crate::tenancy::testing;
 
     #[tokio::test]
     async fn leases_of_a_tenant_are_renewed_together_whatever_batches_they_are_of() {
@@ -230,5 +232,35 @@ mod tests {
         assert_eq!(tenants, ["b"], "what could not be renewed is renewed in the next round");
         drop(kept);
         assert_eq!(leases.kept.take_ending(Duration::MAX, until).len(), 0, "what has ended is not renewed");
+    }
+
+    /// Its URL may have changed since the attempt began, for example because the password is a new one.
+    #[tokio::test]
+    async fn lease_whose_row_was_not_renewed_is_renewed_again_in_the_database_that_the_tenant_has_then() {
+        const LATER: Duration = Duration::from_secs(100);
+        let (clock, tenants) = (Clock::System, Arc::<Tenants>::default());
+        let schedule = Arc::new(Schedule::in_memory(clock.clone(), SHARES));
+        let (owner, metrics) = (Owner::new(b"worker"), Arc::default());
+        let leases = Leases::new(clock.clone(), Arc::clone(&tenants), Arc::clone(&schedule), owner, metrics);
+        let leases = Arc::new(leases);
+        let id = DeliveryId::new(clock.now(), [1; 10]);
+        let entry = Entry { tenant: "a".into(), webhook: "hook".into(), id };
+        let room = Room { slots: 1, slow: 1, without_claim: 0 };
+        let claimed = schedule.hand_off(vec![entry], room, LEASE).await.expect("it responds").claims;
+        let away = Arc::new(Store::new(Database::Sqlite(Sqlite::new("/dev/null/tenant.db".into()))));
+        let _kept = leases.keep(&claimed[0], &leases.new_lease(), &away, Duration::ZERO);
+        // The number of leases that a round renews.
+        let round = async || {
+            let ending = leases.kept.take_ending(LATER, LATER);
+            let count = ending.len();
+            for (tenant_uid, renewal) in ending {
+                Arc::clone(&leases).renew(tenant_uid, renewal).await;
+            }
+            count
+        };
+        assert_eq!([round().await, round().await], [1, 1], "its claim was renewed, and its row was not");
+        let folder = Folder::new("renewed");
+        tenants.replace(vec![testing::tenant("a", Sqlite::new(folder.path().join("tenant.db")))]);
+        assert_eq!([round().await, round().await], [1, 0], "both were renewed");
     }
 }
