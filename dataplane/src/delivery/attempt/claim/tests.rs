@@ -19,16 +19,16 @@ use docket_store::events::About;
 use docket_store::orders::{self, OrderFilter};
 use docket_store::saves::{self, Save};
 use docket_store::sqlite::Sqlite;
-use docket_store::{contacts, idempotency, unfolded};
+use docket_store::{StoreError, contacts, idempotency, unfolded};
 use serde_json::json;
 use tokio_util::sync::DropGuard;
 
 use super::*;
 use crate::actions::publish_event::{Publication, publish_event};
-use crate::actions::save_order::NewOrder;
+use crate::actions::save_order::{NewOrder, Saved};
 use crate::delivery::attempt::{HandedOff, WorkerSettings};
 use crate::delivery::outbox::Outbox;
-use crate::delivery::saves::CreateOrders;
+use crate::delivery::saves::{CreateOrders, MakeToKeep};
 use crate::delivery::upkeep::sweep::Sweeper;
 use crate::tenancy::{HeldWebhooks, ServedTenant, Tenants, testing};
 
@@ -288,6 +288,57 @@ async fn claim_that_waits_to_begin_for_as_long_as_its_lease_begins_no_attempt() 
     rig.time.advance(LEASE);
     drop(writer);
     rig.begins_no_attempt(id).await;
+    let again = rig.schedule.next_due().await.expect("a time");
+    assert_eq!(again, Some(Duration::from_secs(2)), "it does not wait for a sweep");
+}
+
+/// The owner of a database may write another customer into the event.
+#[tokio::test(flavor = "multi_thread")]
+async fn event_of_another_customer_is_not_sent() {
+    let rig = Rig::standing("customer").await;
+    let id = rig.publish("order").await;
+    write(&rig, "UPDATE event SET customer_code = 'C-2'").await;
+    assert_eq!(rig.worker.claim_once().await.expect("claims").0, 1);
+    rig.begins_no_attempt(id).await;
+    assert_eq!(rig.schedule.next_due().await.expect("a time"), None, "it is not tried again and again");
+}
+
+/// The database of one tenant may be away for minutes, and must not keep the slots from other tenants.
+#[tokio::test(flavor = "multi_thread")]
+async fn slot_of_an_attempt_is_free_before_its_outcome_is_stored() {
+    let rig = Rig::standing("slot").await;
+    let (save, handed) = rig.stored().await;
+    assert_eq!(rig.worker.admission.room(9).slots, 7);
+    // No outcome can be stored while another transaction is open.
+    let writer = rig.tenant.store.begin(&rig.clock).await.expect("a transaction");
+    handed.start([(&rig.tenant, &save)].into_iter(), rig.clock.now_ms());
+    let freed = async {
+        while rig.worker.admission.room(9).slots < 8 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), freed).await.expect("the slot is free");
+    assert!(rig.is_leased(save.hand_offs[0].id).await, "its outcome is not stored");
+    drop(writer);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhook_is_known_to_be_quick_after_a_quick_attempt() {
+    let rig = Rig::standing("known").await;
+    let is_quick = async || {
+        let id = DeliveryId::new(rig.clock.now(), [7; 10]);
+        let entry = Entry { tenant: "uid-1".into(), webhook: "default/hook/C-1".into(), id };
+        let room = Room { slots: 1, slow: 1, without_claim: 0 };
+        let handed = rig.schedule.hand_off(vec![entry], room, LEASE).await.expect("claims");
+        let claim = handed.claims[0].clone();
+        let ended = Ended { claim: claim.clone(), again: None, held: None };
+        rig.schedule.settle(vec![ended]).await.expect("settles");
+        claim.quick
+    };
+    assert!(!is_quick().await, "nothing is known of it");
+    let id = rig.save().await;
+    rig.attempted(id, 1).await;
+    assert!(is_quick().await);
 }
 
 /// A test event says nothing about receivers.
@@ -357,6 +408,28 @@ async fn hand_offs_that_were_rolled_back_leave_neither_entry_nor_place() {
     let places = rig.schedule.places("uid-1", &["hook".to_owned()]).await.expect("places");
     assert_eq!((places.taken, places.webhooks[0].taken), (0, 0));
     assert_eq!(rig.worker.admission.room(9).slow, 4, "the slots are free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn order_that_is_not_stored_leaves_neither_entry_nor_place() {
+    let rig = Rig::standing("conflict").await;
+    let kept = "INSERT INTO idempotency (caller, key, route, request_digest, answer_status, answer_body, created_at_ms) \
+                VALUES ('contact 11', 'k', '/Orders/Save', '00', 200, '{}', 0)";
+    write(&rig, kept).await;
+    let to_keep: MakeToKeep = Box::new(|_: &Saved| idempotency::ToKeep {
+        caller: "contact 11".into(),
+        key: "k".into(),
+        kept: idempotency::KeptAnswer {
+            route: "/Orders/Save".into(),
+            request_digest: "00".into(),
+            status: 200,
+            body: "{}".into(),
+        },
+    });
+    let created = rig.create_orders.create(&rig.tenant, rig.new_order(), Some(to_keep)).await;
+    assert!(matches!(created, Err(StoreError::Conflict)));
+    assert_eq!(rig.schedule.next_due().await.expect("a time"), None);
+    assert_eq!(rig.schedule.places("uid-1", &[]).await.expect("places").taken, 0);
 }
 
 /// Sweeps as a process does at its start, if no other process runs.
