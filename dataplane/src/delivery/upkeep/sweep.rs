@@ -354,3 +354,89 @@ impl Sweeper {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use docket_crds::TenantConfig;
+    use docket_egress::Trust;
+    use docket_program::clock::ManualClock;
+    use docket_rig::scratch::Folder;
+    use docket_store::Database;
+    use docket_store::sqlite::Sqlite;
+    use docket_store::stores::Store;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tenancy::{HeldWebhooks, testing};
+
+    struct Rig {
+        clock: Clock,
+        sweeper: Sweeper,
+        _folder: Folder,
+    }
+
+    impl Rig {
+        /// A tenant with the webhook `default/hook/C-1`, and `count` due deliveries to the webhook with this key.
+        async fn new(name: &str, webhook: &str, count: usize) -> Self {
+            let folder = Folder::new(name);
+            let clock = Clock::Manual(ManualClock::new("2026-11-21T00:00:00Z".parse().expect("a time")));
+            let hook = json!({"uid": "hook", "namespace": "default", "name": "hook", "displayName": null,
+                "customerCode": "C-1", "targetUrl": "https://10.0.0.1/hook", "secret": null, "caBundle": null,
+                "events": ["order.created"], "active": true});
+            let webhooks = vec![serde_json::from_value(hook).expect("a webhook")];
+            let config = TenantConfig { webhooks, ..testing::config("uid-1") };
+            let file = Sqlite::new(folder.path().join("tenant.db"));
+            let store = Arc::new(Store::new(Database::Sqlite(file)));
+            let event = "INSERT INTO event (id, code, customer_code, body, occurred_at_ms) \
+                         VALUES ('e', 'order.created', 'C-1', X'7B7D', 0)";
+            let deliveries = format!(
+                "INSERT INTO delivery_queue (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, created_at_ms) \
+                 WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < {count}) \
+                 SELECT printf('01900000-0000-7000-8000-%012d', n), 'e', '{webhook}', 'n', 'Pending', 0, 0, 0 FROM number"
+            );
+            let mut transaction = store.begin(&clock).await.expect("a schema");
+            for sql in [event, deliveries.as_str()] {
+                transaction.execute(sql, Vec::new()).await.expect("inserts");
+            }
+            transaction.commit().await.expect("commits");
+            // Each webhook that is not served is on hold.
+            let tenant = ServedTenant::new(config, store, HeldWebhooks::AllUnknown, &Trust::none(), None);
+            let tenants = Arc::<Tenants>::default();
+            tenants.replace(vec![Arc::new(tenant)]);
+            let (schedule, owner) = (empty(&clock), Owner::new(b"worker"));
+            let sweeper = Sweeper::new(clock.clone(), tenants, schedule, owner, Arc::default());
+            Self { clock, sweeper, _folder: folder }
+        }
+
+        /// The number of due entries in the schedule.
+        async fn scheduled(&self) -> usize {
+            let overdue = self.sweeper.scan.schedule.overdue("").await.expect("it is in memory");
+            overdue.entries + overdue.held
+        }
+    }
+
+    fn empty(clock: &Clock) -> Arc<Schedule> {
+        Arc::new(Schedule::in_memory(clock.clone(), SHARES))
+    }
+
+    #[tokio::test]
+    async fn a_part_of_a_sweep_is_5000_deliveries_and_a_rebuild_is_all_from_the_first() {
+        let mut rig = Rig::new("parts", "default/hook/C-1", 5_003).await;
+        rig.sweeper.take_over().await;
+        assert_eq!(rig.scheduled().await, 5_000, "the next part follows a second later");
+        // The schedule is lost before the next part.
+        rig.sweeper.scan.schedule = empty(&rig.clock);
+        rig.sweeper.begin_rebuild(Loss::New);
+        rig.sweeper.end_begun().await;
+        assert_eq!(rig.scheduled().await, 5_003);
+    }
+
+    #[tokio::test]
+    async fn deliveries_of_a_webhook_on_hold_are_not_scheduled() {
+        for (webhook, count) in [("default/hook/C-1", 3), ("default/held/C-1", 0)] {
+            let mut rig = Rig::new("on-hold", webhook, 3).await;
+            rig.sweeper.take_over().await;
+            assert_eq!(rig.scheduled().await, count, "{webhook}");
+        }
+    }
+}
