@@ -234,4 +234,12 @@ mod tests {
         pace.ended(QUICK, 2, LIMITS);
         assert_eq!(pace.share, 4);
     }
+
+    #[test]
+    fn share_is_halved_again_although_the_clock_was_set_back() {
+        let mut pace = WebhookShare { share: 32, quick: true, full: true, decreased_ms: None };
+        pace.ended(LONG + MS, 3_600_000, LIMITS);
+        pace.ended(LONG + MS, 0, LIMITS);
+        assert_eq!(pace.share, 8);
+    }
 }

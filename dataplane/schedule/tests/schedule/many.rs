@@ -5,11 +5,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use docket_redis::cmd;
 use docket_rig::redis::RedisServer;
-use docket_schedule::{Hint, LOOK_EVERY, Room, SHARES, ShareLimits, Shares, TenantShares};
+use docket_schedule::{Hint, LOOK_EVERY, Room, SHARES, ShareLimits, Shares, TenantShares, shares};
 
 use crate::rig::{
-    Rig, advance, claimed, end, end_after, end_again, hint, put, restarted, room, schedule, soon,
+    Rig, advance, claimed, connection, end, end_after, end_again, hint, keys, put, restarted, room, schedule,
+    soon,
 };
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -262,6 +264,21 @@ async fn one_of_many_sweeps_in_an_interval() {
     rig.server.cli(&["HSET", "{docket}:3:state", "swept", "99999999999999"]);
     assert!(rig.schedule.sweep_turn(minute).await.expect("answers"));
     assert!(!other.sweep_turn(minute).await.expect("answers"));
+}
+
+#[tokio::test]
+async fn share_is_halved_although_the_clock_of_redis_was_set_back_since_it_last_was() {
+    let rig = Rig::with(SHARES);
+    let (keys, url) = (keys().schedule(), rig.server.url());
+    let mut known = cmd("HSET");
+    known.arg(&keys[4]).arg("a\0w").arg("8 0 0 99999999999999");
+    assert_eq!(connection(&url).query::<i64>(&known).await.expect("it responds"), 1);
+    let entries = (0..8).map(|n| hint("a", "w", n).entry).collect();
+    let claims = rig.schedule.hand_off(entries, room(8), LEASE).await.expect("hands off").claims;
+    assert_eq!(claims.len(), 8);
+    end_after(&rig.schedule, claims, shares::LONG + Duration::from_millis(1)).await;
+    let places = rig.schedule.places("a", &["w".to_owned()]).await.expect("places");
+    assert_eq!(places.webhooks[0].all, 4);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
