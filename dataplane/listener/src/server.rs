@@ -320,6 +320,20 @@ mod tests {
         assert!(peers.open.lock().is_empty());
     }
 
+    /// A subscriber has all addresses of its network.
+    #[test]
+    fn addresses_of_one_ipv6_network_are_one_peer() {
+        let places = Arc::new(Semaphore::new(16));
+        let peers = Arc::new(Peers { places: Arc::clone(&places), open: Mutex::default() });
+        let enter = |host: u16| {
+            let permit = Arc::clone(&places).try_acquire_owned().ok()?;
+            let address = IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, host]);
+            Some((permit, Peers::enter(&peers, address, false, &Handle::default())?))
+        };
+        let kept: Vec<_> = (1..).map_while(enter).collect();
+        assert_eq!(kept.len(), 8, "half of the places");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn served_connection_is_kept_for_its_next_request_longer_than_proxies_keep_theirs() {
         let address = serving(hello(), clients(1)).await;
