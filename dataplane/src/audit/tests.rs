@@ -205,6 +205,15 @@ async fn sign_in_at_an_unknown_tenant_is_in_the_stream_alone() {
 }
 
 #[tokio::test]
+async fn refused_sign_in_at_a_tenant_that_is_gone_since_is_in_the_stream_alone() {
+    let rig = Rig::new("gone").made().await;
+    rig.refused(1, NAME);
+    rig.audit.tenants.replace(Vec::new());
+    rig.audit.close().await;
+    assert_eq!((rig.rows().await, rig.lines().len(), rig.lost("row")), (Vec::new(), 1, 0));
+}
+
+#[tokio::test]
 async fn entries_beyond_the_bound_are_counted_and_are_in_the_stream() {
     let rig = Rig::new("bound").made().await;
     for _ in 0..MAX_WAITING.0 + 7 {

@@ -345,11 +345,13 @@ async fn a_locked_row_is_passed_over_and_found_later() {
     let hold = "BEGIN; UPDATE court_invoice SET bill_to_customer_code = 'CARRIER' WHERE invoice_number = '2'";
     other.batch_execute(hold).await.expect("updates");
     let begun = Instant::now();
-    assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 1);
+    let detected = detect(&rig, InvoiceFamily::Court).await;
+    assert_eq!((detected.count, detected.left), (1, true), "a rollback may give the other one back");
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     assert_eq!(rig.number("SELECT count(*) FROM event").await, 1);
     other.batch_execute("COMMIT").await.expect("commits");
-    assert_eq!(detect(&rig, InvoiceFamily::Court).await.count, 1);
+    let detected = detect(&rig, InvoiceFamily::Court).await;
+    assert_eq!((detected.count, detected.left), (1, false));
     let events = payloads(&rig).await;
     // The event has the invoice as it is when it is marked, not as it was when it was found.
     assert_eq!(events[1]["data"]["billToCustomerCode"], "CARRIER");
