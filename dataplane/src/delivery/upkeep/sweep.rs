@@ -431,6 +431,20 @@ mod tests {
         assert_eq!(rig.scheduled().await, 5_003);
     }
 
+    /// The sweep that waits or runs may have read the database before.
+    #[tokio::test]
+    async fn tenant_is_swept_once_more_if_its_database_was_written_meanwhile() {
+        let mut rig = Rig::new("written", "default/hook/C-1", 3).await;
+        for written in [false, true] {
+            rig.sweeper.begin_all(None, Duration::ZERO, false);
+            rig.sweeper.begin_all(None, Duration::ZERO, written);
+            rig.sweeper.end_begun().await;
+            assert_eq!(rig.sweeper.rounds.timetable.has("uid-1"), written);
+        }
+        rig.sweeper.end_begun().await;
+        assert!(!rig.sweeper.rounds.timetable.has("uid-1"), "only once");
+    }
+
     #[tokio::test]
     async fn deliveries_of_a_webhook_on_hold_are_not_scheduled() {
         for (webhook, count) in [("default/hook/C-1", 3), ("default/held/C-1", 0)] {
