@@ -221,6 +221,9 @@ mod tests {
 
     use docket_domain::delivery::DeliveryId;
     use docket_program::clock::{Clock, ManualClock};
+    use docket_program::owner::Owner;
+    use docket_redis::{Keys, RedisConnection, RedisUrl};
+    use docket_rig::redis::RedisServer;
     use docket_schedule::SHARES;
     use jiff::Timestamp;
 
@@ -337,6 +340,28 @@ mod tests {
         assert_eq!(rig.pending(), (0, MAX_PENDING + 4));
         Arc::clone(&rig.outbox).retry().await;
         assert!(rig.outbox.keep(hints(1)), "the task has ended");
+    }
+
+    /// Redis stands still, so that a call takes a while.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn hint_that_comes_while_others_are_repeated_stays_pending() {
+        let redis = RedisServer::start(&[]);
+        let url = RedisUrl::parse(&redis.url()).expect("a URL");
+        let connection = RedisConnection::new(url, None).expect("without TLS");
+        let (keys, owner) = (Keys::new(None).expect("the only one"), Owner::new(b"process"));
+        let schedule = Arc::new(Schedule::on_redis(connection, &keys, owner, SHARES));
+        assert_eq!(schedule.next_due().await.expect("it responds"), None);
+        let outbox = Outbox::new(Arc::clone(&schedule), Arc::default(), Arc::default());
+        let mut both = hints(2);
+        assert!(outbox.keep(both.split_off(1)));
+        redis.freeze();
+        let retry = tokio::spawn(Arc::clone(&outbox).retry());
+        tokio::time::sleep(RETRY_EVERY + Duration::from_millis(200)).await;
+        assert!(!outbox.keep(both));
+        redis.thaw();
+        retry.await.expect("no panic");
+        let room = Room { slots: 9, slow: 9, without_claim: 0 };
+        assert_eq!(schedule.claim(room, LEASE).await.expect("it responds").len(), 2);
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use docket_domain::audit::{AuditEvent, AuditRecord};
 use docket_program::clock::ManualClock;
+use docket_redis::{Keys, RedisConnection, RedisUrl};
 use docket_rig::scratch::Folder;
 use docket_store::sqlite::Sqlite;
 use futures_util::FutureExt;
@@ -97,6 +98,18 @@ async fn round_deletes_all_old_deliveries_and_no_younger_ones() {
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line} in:\n{metrics}");
     }
+}
+
+#[tokio::test]
+async fn old_deliveries_are_deleted_while_redis_can_not_say_whose_turn_it_is() {
+    let rig = Rig::new("turn", &["A"], 1).await;
+    // No server listens at this address.
+    let url = RedisUrl::parse("redis://127.0.0.1:1").expect("a URL");
+    let redis = RedisConnection::new(url, None).expect("without TLS");
+    let board = Arc::new(Board::new(redis, Keys::new(None).expect("the only one")));
+    rig.time.advance(31 * DAY);
+    Retention { board: Some(board), ..rig.retention.clone() }.round_in_turn(DAY).await;
+    assert_eq!(rig.left(0).await, 0);
 }
 
 #[tokio::test]
