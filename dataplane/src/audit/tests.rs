@@ -88,6 +88,14 @@ impl Rig {
     }
 }
 
+/// The other tests use these by name, so a wrong unit or a missing digit would change the tests as well.
+#[test]
+fn times_and_bounds_are_the_documented_ones() {
+    let times = [GATHER, STORE_TIME, LONGEST_PAUSE, WINDOW];
+    assert_eq!(times.map(|time| time.as_secs()), [1, 5, 60, 60]);
+    assert_eq!((WRITERS, MAX_WAITING, MAX_STORED), (4, (250, 20_000), 1_000));
+}
+
 #[tokio::test]
 async fn entries_of_a_second_are_stored_together_and_are_in_the_stream_at_once() {
     let rig = Rig::new("together").made().await;

@@ -280,6 +280,14 @@ mod tests {
         (0..count).map(hint).collect()
     }
 
+    /// The other tests use these by name, so a wrong unit or a missing digit would change the tests as well.
+    #[test]
+    fn times_and_bounds_are_the_documented_ones() {
+        let times = [TIMEOUT, OPEN, RETRY_EVERY, RETRY_FOR];
+        assert_eq!(times.map(|time| time.as_millis()), [500, 1_000, 500, 30_000]);
+        assert_eq!((MOST_ANNOUNCED, MAX_PENDING), (2_500, 10_000));
+    }
+
     #[tokio::test]
     async fn announced_deliveries_are_due_at_once_after_their_commit() {
         let rig = Rig::new();

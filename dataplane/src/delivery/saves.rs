@@ -221,3 +221,14 @@ async fn commit(
     saves::commit(transaction, &saves).await?;
     Ok(Created { at_ms: now.as_millisecond(), saved, saves })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// ARCHITECTURE.md names the first one.
+    #[test]
+    fn transaction_has_at_most_64_orders_and_a_tenant_two_at_a_time() {
+        assert_eq!((GROUP, TURNS), (64, 2));
+    }
+}

@@ -191,6 +191,12 @@ mod tests {
     }
 
     #[test]
+    fn pauses_and_groups_are_the_documented_ones() {
+        assert_eq!([FIRST_PAUSE, LONGEST_PAUSE].map(|pause| pause.as_millis()), [100, 3_000]);
+        assert_eq!(GROUP, 128);
+    }
+
+    #[test]
     fn outcome_is_tried_again_for_five_minutes_while_the_database_is_away() {
         let away = StoreError::Unavailable("away".into());
         let limit = Duration::from_secs(300);

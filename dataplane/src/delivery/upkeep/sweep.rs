@@ -419,6 +419,13 @@ mod tests {
         Arc::new(Schedule::in_memory(clock.clone(), SHARES))
     }
 
+    #[test]
+    fn times_and_bounds_are_the_documented_ones() {
+        let times = [SUCCESSION, HINTS, REBUILD_AGAIN, UNSEEN];
+        assert_eq!(times.map(|time| time.as_secs()), [5, 30, 5, 600]);
+        assert_eq!((AT_ONCE, AT_ONCE_OF_A_SERVER), (4, 8));
+    }
+
     #[tokio::test]
     async fn a_part_of_a_sweep_is_5000_deliveries_and_a_rebuild_is_all_from_the_first() {
         let mut rig = Rig::new("parts", "default/hook/C-1", 5_003).await;

@@ -806,6 +806,11 @@ async fn poll_claims_at_most_25_due_deliveries() {
 }
 
 #[test]
+fn pauses_are_the_documented_ones() {
+    assert_eq!([SCHEDULE_AWAY, SLOW_FULL].map(|pause| pause.as_millis()), [1_000, 100]);
+}
+
+#[test]
 fn a_claim_that_left_room_for_all_is_not_repeated_at_once() {
     let room = |slots, slow, without_claim| Room { slots, slow, without_claim };
     assert!(!may_have_left_some(3, room(22, 6, 2)));
