@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use docket_board::Board;
 use docket_crds::DatabaseUrl;
+use docket_egress::EgressPolicy;
 use docket_listener::client::Proxies;
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
@@ -53,12 +54,7 @@ const CLOSE_IDLE: (Duration, Duration) = (Duration::from_secs(30), Duration::fro
 /// A setting is missing or wrong, an address is not available, or Redis does not meet the requirements.
 pub async fn run(arguments: ServeArguments) -> Result<()> {
     let _logging = logging::start(&arguments.log, false);
-    ensure!(
-        arguments.database_connections_per_tenant <= arguments.database_connections,
-        "--database-connections-per-tenant is {}, but --database-connections is {}; lower the first, or raise the second",
-        arguments.database_connections_per_tenant,
-        arguments.database_connections
-    );
+    let limits = connection_limits(&arguments)?;
     let mut signals = Signals::new().context("can't install signal handlers")?;
     warn_of_open_files(&arguments);
     let (connection, keys, redis_files) = redis::connect(&arguments.redis)?;
@@ -74,21 +70,12 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         docs: arguments.docs == Switch::On,
         portal: is(Role::Portal).then_some(Portal { cookies: Cookies::Secure, writes: writes.clone() }),
     };
-    ensure!(
-        !arguments.platform || serves.api || serves.portal.is_some(),
-        "--platform needs a process with the role api or portal; add one of them to --roles"
-    );
-    // Before anything is served: a wrong setting of e-mail is a wrong start.
-    let has_smtp = arguments.mail.smtp()?.is_some();
-    ensure!(
-        has_smtp || arguments.mail.mail_from.is_none() || !is(Role::Worker),
-        "--mail-from needs --smtp-url-file in a process with the role worker; add it, or leave out --mail-from"
-    );
+    let serves_requests = serves.api || serves.portal.is_some();
+    check_roles(&arguments, serves_requests)?;
     let platform = match arguments.platform {
         true => Some(Reviews::new(Clock::System).await.context("--platform")?),
         false => None,
     };
-    let serves_requests = serves.api || serves.portal.is_some();
     let api_listener = match serves_requests {
         true => Some(bind(arguments.listen, "--listen").await?),
         false => None,
@@ -99,22 +86,9 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let schedule = Schedule::on_redis(connection.clone(), &keys, owner.clone(), SHARES);
     let app = App::new(Clock::System, schedule, owner, [CONFIGURATION, REDIS]);
     let mut app = app.audited(&arguments.audit)?;
-    let budget = Budget::new(ConnectionLimits {
-        total: arguments.database_connections.into(),
-        per_tenant: arguments.database_connections_per_tenant.into(),
-    });
     let (is_up, is_stale) = (connection.clone(), connection.clone());
     app.metrics.stores.redis(move || is_up.is_up(), move || is_stale.is_stale());
-    app.metrics.stores.postgres(budget.clone());
-    let watcher = arguments.watcher_url_file.as_deref().map(watcher_url).transpose()?;
-    let external = arguments.external.policy(arguments.source.config_namespace.is_some());
-    // An operator that writes the tenants' Secrets migrates their databases too, in its own order.
-    let schema = match arguments.source.config_namespace {
-        Some(_) => Schema::Expect,
-        None => Schema::Migrate,
-    };
-    let stores = Stores::new(StoreSource::Postgres(budget), schema);
-    let stores = Arc::new(stores.watched_by(watcher).with_external(external));
+    let stores = stores(&arguments, limits, &app)?;
     let policy = arguments.deliveries.egress(Vec::new());
     let activation = app.activation(&stores, &policy, None);
     let memory_limit = arguments.memory_limit.unwrap_or_else(memory::limit);
@@ -152,17 +126,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         app.start(&shutdown, async move { writer.keep_trying().await });
     }
     if is(Role::Worker) {
-        let active = app.start_worker(
-            policy,
-            (&arguments.deliveries, &arguments.audit),
-            Some(Arc::clone(&board)),
-            &shutdown,
-        );
-        app.start_report(active, Arc::clone(&board), &shutdown);
-        let portal = portal_at("https", &arguments.hosts.base_domain, None);
-        app.start_notices(&arguments.mail, portal, Some(Arc::clone(&board)), &shutdown)?;
-        let sweeper = app.sweeper(&arguments.deliveries).shared(board);
-        app.start_sweep(sweeper, arguments.sweep_interval, &Arc::new(Notify::new()), &shutdown);
+        start_worker(&mut app, &arguments, policy, board, &shutdown)?;
     }
     if is(Role::Detector) {
         app.start_detector(arguments.invoice_scan_interval, arguments.invoices.invoice_max_age, &shutdown);
@@ -179,6 +143,83 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     app.drain(&shutdown, &mut signals).await;
     let _ = announced.await;
     management.stop().await;
+    Ok(())
+}
+
+/// Reads how many connections to PostgreSQL the process may have.
+///
+/// # Errors
+///
+/// One tenant might have more than all tenants together.
+fn connection_limits(arguments: &ServeArguments) -> Result<ConnectionLimits> {
+    ensure!(
+        arguments.database_connections_per_tenant <= arguments.database_connections,
+        "--database-connections-per-tenant is {}, but --database-connections is {}; lower the first, or raise the second",
+        arguments.database_connections_per_tenant,
+        arguments.database_connections
+    );
+    Ok(ConnectionLimits {
+        total: arguments.database_connections.into(),
+        per_tenant: arguments.database_connections_per_tenant.into(),
+    })
+}
+
+/// Checks that the process has the roles and the settings that --platform and e-mail need, before anything is served.
+///
+/// # Errors
+///
+/// A role or a setting is missing, or a setting of e-mail is wrong.
+fn check_roles(arguments: &ServeArguments, serves_requests: bool) -> Result<()> {
+    ensure!(
+        !arguments.platform || serves_requests,
+        "--platform needs a process with the role api or portal; add one of them to --roles"
+    );
+    let has_smtp = arguments.mail.smtp()?.is_some();
+    ensure!(
+        has_smtp || arguments.mail.mail_from.is_none() || !arguments.roles.contains(&Role::Worker),
+        "--mail-from needs --smtp-url-file in a process with the role worker; add it, or leave out --mail-from"
+    );
+    Ok(())
+}
+
+/// Returns the databases of the tenants, without a connection yet. Their connections are within `limits`, and `app` measures them.
+///
+/// # Errors
+///
+/// The file of the watcher can't be read or has no URL of PostgreSQL.
+fn stores(arguments: &ServeArguments, limits: ConnectionLimits, app: &App) -> Result<Arc<Stores>> {
+    let budget = Budget::new(limits);
+    app.metrics.stores.postgres(budget.clone());
+    let watcher = arguments.watcher_url_file.as_deref().map(watcher_url).transpose()?;
+    let external = arguments.external.policy(arguments.source.config_namespace.is_some());
+    // An operator that writes the tenants' Secrets migrates their databases too, in its own order.
+    let schema = match arguments.source.config_namespace {
+        Some(_) => Schema::Expect,
+        None => Schema::Migrate,
+    };
+    let stores = Stores::new(StoreSource::Postgres(budget), schema);
+    Ok(Arc::new(stores.watched_by(watcher).with_external(external)))
+}
+
+/// Starts the parts of the role worker: attempts and the deletion of what is old, the report, e-mail, and sweeps.
+///
+/// # Errors
+///
+/// A setting of e-mail is wrong.
+fn start_worker(
+    app: &mut App,
+    arguments: &ServeArguments,
+    policy: EgressPolicy,
+    board: Arc<Board>,
+    shutdown: &CancellationToken,
+) -> Result<()> {
+    let settings = (&arguments.deliveries, &arguments.audit);
+    let active = app.start_worker(policy, settings, Some(Arc::clone(&board)), shutdown);
+    app.start_report(active, Arc::clone(&board), shutdown);
+    let portal = portal_at("https", &arguments.hosts.base_domain, None);
+    app.start_notices(&arguments.mail, portal, Some(Arc::clone(&board)), shutdown)?;
+    let sweeper = app.sweeper(&arguments.deliveries).shared(board);
+    app.start_sweep(sweeper, arguments.sweep_interval, &Arc::new(Notify::new()), shutdown);
     Ok(())
 }
 
