@@ -13,6 +13,7 @@ use docket_schema::postgres::ExternalDatabases;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::{Client, Config};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{self, Pulse};
@@ -48,15 +49,7 @@ pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
     let (state, changes) = State::new();
     let (state, metrics, leadership) =
         (Arc::new(state), Arc::<Metrics>::default(), Arc::<Leadership>::default());
-    let reporter = Reporter { controller: MANAGER.to_owned(), instance: Some(lease.identity.clone()) };
-    let kube = KubeApi::new(
-        writing.clone(),
-        leadership.clone(),
-        Recorder::new(writing.clone(), reporter),
-        lease.namespace.clone(),
-        state.clone(),
-        metrics.clone(),
-    );
+    let kube = kube_api(&writing, &lease, &leadership, &state, &metrics);
     let settings = settings(&arguments, limits);
     let pulse = Pulse::default();
     let listening = admin::serve(arguments.listen, state.clone(), metrics.clone(), pulse.clone())?;
@@ -77,14 +70,13 @@ pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
         watching,
         settings.namespaces.clone(),
     );
-    let (metrics_of_steps, random) = (metrics.clone(), random::fill);
     let context = Context {
         kube,
         databases,
-        metrics: metrics_of_steps,
+        metrics: metrics.clone(),
         migration_places: Semaphore::new(usize::from(arguments.migrations_at_once)),
         clock: Clock::System,
-        random,
+        random: random::fill,
         settings,
     };
     let work = Arc::new(Work::new(context, state.clone(), metrics.clone(), leadership.clone()));
@@ -105,17 +97,46 @@ pub async fn run(arguments: RunArguments) -> anyhow::Result<()> {
     signals.next().await;
     tracing::info!("stopping: passes under way are finished, then the lease is given up");
     stop.cancel();
+    drain(parts).await;
+    release(writing, &lease, &leadership).await;
+    Ok(())
+}
+
+/// Returns what the work calls the API server with. Only the replica that leads writes.
+fn kube_api(
+    client: &Client,
+    lease: &LeaseSettings,
+    leadership: &Arc<Leadership>,
+    state: &Arc<State>,
+    metrics: &Arc<Metrics>,
+) -> KubeApi {
+    let reporter = Reporter { controller: MANAGER.to_owned(), instance: Some(lease.identity.clone()) };
+    KubeApi::new(
+        client.clone(),
+        leadership.clone(),
+        Recorder::new(client.clone(), reporter),
+        lease.namespace.clone(),
+        state.clone(),
+        metrics.clone(),
+    )
+}
+
+/// Waits until the passes under way are finished, for a limited time.
+async fn drain(parts: JoinHandle<()>) {
     if tokio::time::timeout(DRAIN, parts).await.is_err() {
         tracing::warn!(
             "passes under way are cut off after {} s; the next leader repeats them",
             DRAIN.as_secs()
         );
     }
-    let released = tokio::time::timeout(RELEASE, lease::release(writing, &lease, &leadership)).await;
+}
+
+/// Gives up the Lease, so that the next leader need not wait until the Lease expires.
+async fn release(client: Client, lease: &LeaseSettings, leadership: &Leadership) {
+    let released = tokio::time::timeout(RELEASE, lease::release(client, lease, leadership)).await;
     if !matches!(released, Ok(Ok(()))) {
         tracing::warn!("giving up the lease failed; the lease expires by itself");
     }
-    Ok(())
 }
 
 async fn watches(
