@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use docket_crds::compile::{self, compile as compile_tenant};
+use docket_crds::compile::{self, Compilation, compile as compile_tenant};
 use docket_crds::{
     ApiKeyDigest, Generated, GeneratedDatabase, Inputs, Reason, ReasonCode, Runtime, SecretBytes, SigningKey,
     Tenant, TenantConfig, ValueKind, Violation, Webhook, WebhookConfig, kept, webhook_key,
@@ -83,48 +83,19 @@ fn of_readable<'a>(
         })
         .collect();
     let webhooks: Vec<_> = readable.iter().map(|(_, webhook)| webhook.clone()).collect();
-    let generated = generated(&provisioned, previous.as_ref());
     let created: HashMap<&str, i64> =
         readable.iter().map(|(one, _)| (one.meta.uid.as_str(), one.meta.created.as_second())).collect();
     // A Webhook that can't be read was served before, so it counts as the oldest.
     let created_at = |uid: &str| created.get(uid).copied().unwrap_or_default();
-    let unreadable = fetched.unreadable();
-    let inputs = Inputs {
-        tenant,
-        uid: &meta.uid,
-        webhooks: &webhooks,
-        unreadable: &unreadable,
-        values: fetched,
-        generated: &generated,
-        platform_disabled_events: &settings.disabled_events,
-        platform_limits: &settings.limits,
-        created_at: &created_at,
-        namespace_labels: &|namespace| fetched.labels(namespace),
-    };
-    let mut compiled = compile_tenant(&inputs);
-    if provisioned.refused.iter().any(|reason| reason.code != ReasonCode::InvalidSpec) {
-        compiled.config = Err(provisioned.refused.clone());
-    }
-    if let Some(previous) = &previous {
-        compiled = compiled.or_last_good(&inputs, previous);
-    }
+    let compiled = compilation(&provisioned, tenant, &webhooks, &created_at, settings, previous.as_ref());
     let reasons = reasons(&provisioned, &compiled);
-    let compile::Compilation { config, webhooks: decided, .. } = compiled;
+    let Compilation { config, webhooks: decided, .. } = compiled;
     let mut config = config.ok();
-    if let (Some(config), Some(previous)) = (config.as_mut(), &previous) {
-        config.webhooks.extend(unreadable_webhooks(config, previous, fetched));
-    }
-    let without_room = &fetched.without_room;
-    if let Some(config) = config.as_mut() {
-        config.webhooks.retain(|webhook| !without_room.contains(&webhook.uid));
-    }
-    let keys = fetched.subject.webhooks.iter().map(|webhook| serde_json::to_vec(&held_key(webhook)));
-    let if_held = keys.map(|key| size(key) + HELD).sum();
-    let too_large = config.as_mut().map(|config| shortened(config, if_held, &created_at));
+    let too_large = config.as_mut().map(|config| fitted(config, previous.as_ref(), fetched, &created_at));
     let too_large = too_large.unwrap_or_default();
     let outcomes = decided.into_iter().map(|(index, mut reasons)| {
         let (declared, _) = readable[index];
-        if without_room.contains(&declared.meta.uid) {
+        if fetched.without_room.contains(&declared.meta.uid) {
             reasons = vec![refers_to_too_much()];
         }
         reasons.extend(too_large.contains(&declared.meta.uid).then(no_room));
@@ -142,8 +113,40 @@ fn of_readable<'a>(
     Compiled { provisioned, runtime, reasons, webhooks }
 }
 
+/// Compiles the Tenant with its readable Webhooks. What can't be compiled stays as it is in `previous`, the served configuration.
+fn compilation(
+    provisioned: &Provisioned<'_>,
+    tenant: &Tenant,
+    webhooks: &[(String, Webhook)],
+    created_at: &dyn Fn(&str) -> i64,
+    settings: &Settings,
+    previous: Option<&TenantConfig>,
+) -> Compilation {
+    let fetched = provisioned.fetched;
+    let inputs = Inputs {
+        tenant,
+        uid: &fetched.subject.meta().uid,
+        webhooks,
+        unreadable: &fetched.unreadable(),
+        values: fetched,
+        generated: &generated(provisioned, previous),
+        platform_disabled_events: &settings.disabled_events,
+        platform_limits: &settings.limits,
+        created_at,
+        namespace_labels: &|namespace| fetched.labels(namespace),
+    };
+    let mut compiled = compile_tenant(&inputs);
+    if provisioned.refused.iter().any(|reason| reason.code != ReasonCode::InvalidSpec) {
+        compiled.config = Err(provisioned.refused.clone());
+    }
+    match previous {
+        Some(previous) => compiled.or_last_good(&inputs, previous),
+        None => compiled,
+    }
+}
+
 /// The reasons, each once: what could not be provisioned, what could not be compiled, and why the Tenant is refused.
-fn reasons(provisioned: &Provisioned<'_>, compiled: &compile::Compilation) -> Vec<Reason> {
+fn reasons(provisioned: &Provisioned<'_>, compiled: &Compilation) -> Vec<Reason> {
     let mut reasons = provisioned.reasons.clone();
     for reason in compiled.config.as_ref().err().into_iter().flatten().chain(&compiled.degraded) {
         if !reasons.contains(reason) && !is_explained(reason, &reasons) {
@@ -221,6 +224,23 @@ fn unreadable_webhooks(
 ) -> Vec<WebhookConfig> {
     let gone = previous.webhooks.iter().filter(|webhook| !serves(config, &webhook.uid));
     gone.filter(|webhook| fetched.unreadable_webhooks.contains(&webhook.uid)).cloned().collect()
+}
+
+/// Adds to `config` the Webhooks that stay served although they can't be read. Leaves out Webhooks that refer to too much, and
+/// Webhooks that do not fit into the Secret. Returns the uids of the latter.
+fn fitted(
+    config: &mut TenantConfig,
+    previous: Option<&TenantConfig>,
+    fetched: &Fetched,
+    created_at: &dyn Fn(&str) -> i64,
+) -> HashSet<String> {
+    if let Some(previous) = previous {
+        config.webhooks.extend(unreadable_webhooks(config, previous, fetched));
+    }
+    config.webhooks.retain(|webhook| !fetched.without_room.contains(&webhook.uid));
+    let keys = fetched.subject.webhooks.iter().map(|webhook| serde_json::to_vec(&held_key(webhook)));
+    let if_held = keys.map(|key| size(key) + HELD).sum();
+    shortened(config, if_held, created_at)
 }
 
 /// Leaves out webhooks that do not fit into one Secret, so that the Secret can always be written: otherwise keys and
