@@ -30,40 +30,11 @@ pub struct WebhookFacts<'a> {
 /// The status after a pass.
 pub fn status(facts: &WebhookFacts<'_>, previous: &WebhookStatus, now: Timestamp) -> WebhookStatus {
     let WebhookFacts { meta, outcome, health, observed, is_private } = facts;
-    let of_type = |kind: ConditionType| -> Vec<&Reason> {
-        outcome.reasons.iter().filter(|reason| reason.code.condition() == kind).collect()
-    };
-    // The data plane has its own setting for addresses that it may reach, so a private address is only worth a note.
-    let valid = match is_private {
-        false => "valid, and its Tenant allows it",
-        true => {
-            "valid, and its Tenant allows it; spec.targetURL is a private address, which the data plane reaches only \
-             if its --allow-egress includes it"
-        }
-    };
-    let mut accepted = NewCondition::of_reasons(
-        ConditionType::Accepted,
-        &of_type(ConditionType::Accepted),
-        (ReasonCode::Accepted, valid),
-    );
-    if outcome.tenant_suspended && accepted.truth == Truth::True {
-        let message = "its Tenant has spec.suspend: true, so no new deliveries are created";
-        accepted =
-            NewCondition::new(ConditionType::Accepted, Truth::False, ReasonCode::TenantSuspended, message);
-    }
+    let accepted = accepted(outcome, *is_private);
     let is_accepted = accepted.truth == Truth::True;
     let mut verdicts = vec![accepted];
     if is_accepted || outcome.tenant_suspended {
-        let usable = "every referenced Secret and ConfigMap exists and is usable";
-        let usable = match &outcome.warning {
-            None => usable.to_owned(),
-            Some(warning) => format!("{usable}; {warning}"),
-        };
-        verdicts.push(NewCondition::of_reasons(
-            ConditionType::ResolvedRefs,
-            &of_type(ConditionType::ResolvedRefs),
-            (ReasonCode::ResolvedRefs, &usable),
-        ));
+        verdicts.push(resolved_refs(outcome));
     }
     verdicts.push(programmed(outcome, previous, meta.generation));
     let last_success = last_success(health.map(|reported| reported.health), previous);
@@ -108,6 +79,46 @@ pub fn events(previous: &WebhookStatus, status: &WebhookStatus) -> Vec<ObjectEve
 pub fn paused(meta: &Meta, previous: &WebhookStatus, now: Timestamp) -> WebhookStatus {
     let conditions = conditions::paused(&previous.conditions, meta.generation, now);
     WebhookStatus { observed_generation: Some(meta.generation), conditions, ..previous.clone() }
+}
+
+/// Whether the Webhook is valid, and its Tenant takes it and is active.
+fn accepted(outcome: &WebhookOutcome, is_private: bool) -> NewCondition {
+    // The data plane has its own setting for addresses that it may reach, so a private address is only worth a note.
+    let valid = match is_private {
+        false => "valid, and its Tenant allows it",
+        true => {
+            "valid, and its Tenant allows it; spec.targetURL is a private address, which the data plane reaches only \
+             if its --allow-egress includes it"
+        }
+    };
+    let accepted = verdict(outcome, ConditionType::Accepted, (ReasonCode::Accepted, valid));
+    if outcome.tenant_suspended && accepted.truth == Truth::True {
+        let message = "its Tenant has spec.suspend: true, so no new deliveries are created";
+        return NewCondition::new(
+            ConditionType::Accepted,
+            Truth::False,
+            ReasonCode::TenantSuspended,
+            message,
+        );
+    }
+    accepted
+}
+
+/// Whether everything to which the Webhook refers is usable.
+fn resolved_refs(outcome: &WebhookOutcome) -> NewCondition {
+    let usable = "every referenced Secret and ConfigMap exists and is usable";
+    let usable = match &outcome.warning {
+        None => usable.to_owned(),
+        Some(warning) => format!("{usable}; {warning}"),
+    };
+    verdict(outcome, ConditionType::ResolvedRefs, (ReasonCode::ResolvedRefs, &usable))
+}
+
+/// The verdict of a condition by the outcome's reasons of its type; `good`: without such reasons.
+fn verdict(outcome: &WebhookOutcome, kind: ConditionType, good: (ReasonCode, &str)) -> NewCondition {
+    let reasons: Vec<&Reason> =
+        outcome.reasons.iter().filter(|reason| reason.code.condition() == kind).collect();
+    NewCondition::of_reasons(kind, &reasons, good)
 }
 
 fn programmed(outcome: &WebhookOutcome, previous: &WebhookStatus, generation: i64) -> NewCondition {
