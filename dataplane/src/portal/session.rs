@@ -220,20 +220,7 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
         if let Some(token) = renewed {
             seen.renew(cookies.set(&token)?);
         }
-        let (tenant, brand, user) = (name_of(&caller.tenant), brand_of(&caller.tenant), caller.name());
-        let (csrf, now) = (csrf_of(token, &user), state.clock.now());
-        let mut frame = Frame {
-            tenant,
-            brand,
-            user,
-            role: Role::None,
-            csrf,
-            now,
-            attention: 0,
-            webhooks: Vec::new(),
-            changeable: Vec::new(),
-            removed: Vec::new(),
-        };
+        let mut frame = frame_without_role(&caller, token, state);
         // Before the first check that may refuse the user, who then sees the reason and how to sign out.
         seen.set(&frame);
         let served = Arc::clone(&caller.tenant);
@@ -260,6 +247,23 @@ impl FromRequestParts<Arc<ApiState>> for Viewer {
         let health = (parts.method == Method::GET).then_some(found);
         seen.set(&frame);
         Ok(Self { caller, frame, health, _body: None })
+    }
+}
+
+/// The frame of a user whose rights are not known yet.
+fn frame_without_role(caller: &Caller, token: &str, state: &ApiState) -> Frame {
+    let user = caller.name();
+    Frame {
+        tenant: name_of(&caller.tenant),
+        brand: brand_of(&caller.tenant),
+        role: Role::None,
+        csrf: csrf_of(token, &user),
+        user,
+        now: state.clock.now(),
+        attention: 0,
+        webhooks: Vec::new(),
+        changeable: Vec::new(),
+        removed: Vec::new(),
     }
 }
 
