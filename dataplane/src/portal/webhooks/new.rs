@@ -113,11 +113,7 @@ pub async fn create(
     let mut wrong = wrong(&declared);
     if let Some(secret) = secret {
         let secret = secret.expose_secret();
-        if !editor.writer.is_folder() {
-            wrong.push(("secret".to_owned(), "The secret can't be chosen here: Docket makes it.".to_owned()));
-        } else if secret.chars().count() < MIN_SECRET {
-            wrong.push(("secret".to_owned(), format!("Choose at least {MIN_SECRET} characters.")));
-        }
+        wrong.extend(wrong_secret(&editor, secret).map(|what| ("secret".to_owned(), what)));
         declared.give(secret.to_owned());
     }
     if is_declared(&editor, &declared).await {
@@ -139,15 +135,7 @@ pub async fn create(
         wrong.extend(too_often(&state, &viewer).map(|what| (String::new(), what)));
     }
     if !wrong.is_empty() {
-        let (customers, may_give) = (customers(&state, &viewer).await?, editor.writer.is_folder());
-        let new = NewForm {
-            form: &form,
-            settings: &settings,
-            wrong: &wrong,
-            customers: customers.as_ref(),
-            may_give,
-        };
-        return Ok((StatusCode::BAD_REQUEST, Html(new::page(viewer.frame(), &new))).into_response());
+        return refused(&editor, &form, &settings, &wrong).await;
     }
     match editor.writer.create(&declared).await {
         // Another process has just added it, for the same form.
@@ -155,6 +143,26 @@ pub async fn create(
         written => editor.recorded(editor.entry(AuditEvent::WebhookAdded, &declared), written)?,
     }
     added(&editor, &declared).await
+}
+
+/// Why the user can't choose this secret.
+fn wrong_secret(editor: &Editor<'_>, secret: &str) -> Option<String> {
+    if !editor.writer.is_folder() {
+        return Some("The secret can't be chosen here: Docket makes it.".to_owned());
+    }
+    (secret.chars().count() < MIN_SECRET).then(|| format!("Choose at least {MIN_SECRET} characters."))
+}
+
+/// The answer to a form that adds no webhook: the same form, with what is wrong.
+async fn refused(
+    Editor { state, viewer, writer }: &Editor<'_>,
+    form: &str,
+    settings: &FormSettings,
+    wrong: &[(String, String)],
+) -> Result<Response, ApiError> {
+    let customers = customers(state, viewer).await?;
+    let new = NewForm { form, settings, wrong, customers: customers.as_ref(), may_give: writer.is_folder() };
+    Ok((StatusCode::BAD_REQUEST, Html(new::page(viewer.frame(), &new))).into_response())
 }
 
 /// Whether the webhook is already declared with these settings, as when the same form is sent twice.
