@@ -42,15 +42,8 @@ pub async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<(StatusCode, Html<String>), ApiError> {
     let mut choice = filled_in(&query.unwrap_or_default());
-    let place = choice.iter().position(|(name, _)| name == PROBE);
-    let probe = place.map(|place| choice.remove(place).1);
-    let done = done(&mut choice);
-    // The page knows webhooks by their names; a link may have a uid.
-    if let Some((_, name)) = choice.iter_mut().find(|(name, _)| name == "webhook")
-        && let Some(webhook) = viewer.caller.webhooks().named(name)
-    {
-        *name = webhook.full_name();
-    }
+    let (probe, done) = (take(&mut choice, PROBE), done(&mut choice));
+    name_webhook(&mut choice, &viewer);
     let fields = RequestFields::of_pairs(choice.clone());
     let is_of_page =
         |(name, _): &(String, String)| ResendSearch::list().iter().any(|field| field.name == *name);
@@ -91,11 +84,7 @@ pub async fn list(
     .await?;
     let (found, next) = page(found, page_size, |last| (last.resend.created_at_ms, last.resend.id.clone()));
     let probe = probed(&mut reader, &viewer, probe).await?;
-    let actors = found
-        .iter()
-        .flat_map(|found| [Some(found.resend.requested_by.as_str()), found.resend.stopped_by.as_deref()]);
-    let actors: Vec<&str> = actors.flatten().collect();
-    let people = viewer.named(&mut reader, &actors).await?;
+    let people = viewer.named(&mut reader, &actors(&found)).await?;
     let frame = viewer.frame_with_removed(&mut reader).await?;
     let resends = Resends {
         choice: Filters(choice),
@@ -109,6 +98,29 @@ pub async fn list(
         next,
     };
     Ok((status_of(&resends.wrong), Html(resends::page(&frame, &resends))))
+}
+
+/// Takes a parameter out of a query.
+fn take(query: &mut Vec<(String, String)>, name: &str) -> Option<String> {
+    let place = query.iter().position(|(other, _)| other == name)?;
+    Some(query.remove(place).1)
+}
+
+/// Names the webhook of a choice: the page knows webhooks by their names, and a link may have a uid.
+fn name_webhook(choice: &mut [(String, String)], viewer: &Viewer) {
+    if let Some((_, name)) = choice.iter_mut().find(|(name, _)| name == "webhook")
+        && let Some(webhook) = viewer.caller.webhooks().named(name)
+    {
+        *name = webhook.full_name();
+    }
+}
+
+/// The people who started and stopped these resends.
+fn actors(found: &[Progress]) -> Vec<&str> {
+    let actors = found
+        .iter()
+        .flat_map(|found| [Some(found.resend.requested_by.as_str()), found.resend.stopped_by.as_deref()]);
+    actors.flatten().collect()
 }
 
 /// What a resend of these dead letters would queue.
@@ -230,11 +242,7 @@ const COUNT: &str = "count";
 
 /// Takes what the user has just done out of the query.
 fn done(query: &mut Vec<(String, String)>) -> Option<String> {
-    let mut take = |name: &str| {
-        let place = query.iter().position(|(other, _)| other == name)?;
-        Some(query.remove(place).1)
-    };
-    let (done, count) = (take(DONE), take(COUNT));
+    let (done, count) = (take(query, DONE), take(query, COUNT));
     let count = count?.parse::<u16>().ok()?;
     let (lost, are) = if count == 1 { ("lost delivery", "is") } else { ("lost deliveries", "are") };
     match (done?.as_str(), count) {
