@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::answers::{Answers, Found};
-use crate::arguments::{Output, ResendArguments};
+use crate::arguments::{DeadLetters, Output, ResendArguments};
 use crate::fields::{cell, dead_letters, number};
 use crate::terminal::Style;
 use crate::text;
@@ -121,23 +121,9 @@ async fn perform<A: Answers>(
     }
     eprint!("{}", extent(&webhook, asked.per_second, preview));
     if asked.probe {
-        let one = letters.limited(1);
-        let probe = done.probe.insert(answers.resend(&one, asked.per_second).await?);
-        if number(probe, "count") == 0 {
-            eprint!("{}", extent(&webhook, asked.per_second, probe));
-            return Ok(());
-        }
-        followed(answers, probe).await?;
-        if number(probe, "succeeded") != 1 {
-            return Err(Found(format!(
-                "resend {}: the first was not taken, so nothing else was resent; `{}` says why",
-                cell(probe, "resendId"),
-                answers.command("deliveries list")
-            ))
-            .into());
-        }
+        let has_sent = probe(answers, &webhook, asked.per_second, &letters, done).await?;
         let limit = asked.choice.limit.unwrap_or(count).min(count) - 1;
-        if limit == 0 {
+        if !has_sent || limit == 0 {
             return Ok(());
         }
         letters = letters.limited(limit);
@@ -149,6 +135,31 @@ async fn perform<A: Answers>(
     }
     followed(answers, resend).await?;
     Ok(outcome(resend, &answers.command("deliveries list"))?)
+}
+
+/// Resends the first dead letter alone, and waits for its attempt. Returns whether there was one to resend.
+async fn probe<A: Answers>(
+    answers: &mut A,
+    webhook: &str,
+    per_second: i64,
+    letters: &DeadLetters,
+    done: &mut Done,
+) -> Result<bool, A::Error> {
+    let probe = done.probe.insert(answers.resend(&letters.limited(1), per_second).await?);
+    if number(probe, "count") == 0 {
+        eprint!("{}", extent(webhook, per_second, probe));
+        return Ok(false);
+    }
+    followed(answers, probe).await?;
+    if number(probe, "succeeded") != 1 {
+        return Err(Found(format!(
+            "resend {}: the first was not taken, so nothing else was resent; `{}` says why",
+            cell(probe, "resendId"),
+            answers.command("deliveries list")
+        ))
+        .into());
+    }
+    Ok(true)
 }
 
 /// Whether all deliveries succeeded. `list` is the command that lists them.
