@@ -23,6 +23,17 @@ pub(crate) struct Rendered {
     pub(crate) links: Vec<String>,
 }
 
+impl Rendered {
+    /// Begins a section at its heading. The first heading is the title of the page.
+    fn begin_section(&mut self, path: &str, heading: String, level: u8, anchor: String) {
+        if self.title.is_empty() {
+            self.title.clone_from(&heading);
+        }
+        let (page, name) = (self.title.clone(), name(path));
+        self.sections.push(PageSection { page, name, heading, level, anchor, text: String::new() });
+    }
+}
+
 /// A heading with the text below it, up to the next heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PageSection {
@@ -56,17 +67,7 @@ pub(crate) fn render(path: &str, text: &str) -> Rendered {
             Event::Start(Tag::Heading { level, .. }) => {
                 let heading = text_of(&events[at..]);
                 let anchor = unique(&mut anchors, slug(&heading));
-                if rendered.title.is_empty() {
-                    rendered.title.clone_from(&heading);
-                }
-                rendered.sections.push(PageSection {
-                    page: rendered.title.clone(),
-                    name: name(path),
-                    heading,
-                    level: *level as u8,
-                    anchor: anchor.clone(),
-                    text: String::new(),
-                });
+                rendered.begin_section(path, heading, *level as u8, anchor.clone());
                 let id = Some(CowStr::from(anchor));
                 out.push(Event::Start(Tag::Heading { level: *level, id, classes: vec![], attrs: vec![] }));
             }
