@@ -39,10 +39,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let _logging = logging::start(&arguments.log, false);
     let clock = Clock::System;
     let data_dir = arguments.source.data_dir.clone();
-    let mut folder = Folder::new(arguments.source.config_dir.clone(), data_dir.clone());
-    folder =
-        folder.with_limits(arguments.limits.read()?).with_webhook_grace(arguments.deliveries.webhook_grace);
-    folder.check_exists()?;
+    let mut folder = folder(&arguments)?;
     // Before anything is served: a wrong setting of e-mail is a wrong start.
     let sends_mail = arguments.mail.smtp()?.is_some();
     let _lock = lock::take(&data_dir)?;
@@ -79,10 +76,7 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
     let shutdown = CancellationToken::new();
     let wake = Arc::new(Notify::new());
     let management = app.start_management(&state, management_listener, None);
-    let writes = Some(Arc::new(WebhookWriter::folder(Documents::beside(&arguments.source.config_dir))));
-    let portal = Portal { cookies: Cookies::of_dev(arguments.listen), writes };
-    let serves = Serves { api: true, docs: true, portal: Some(portal) };
-    app.start_api(&state, (api_listener, serves), memory_limit, &shutdown);
+    app.start_api(&state, (api_listener, serves(&arguments)), memory_limit, &shutdown);
     app.start_worker(policy, (&arguments.deliveries, &arguments.audit), None, &shutdown);
     app.start_sweep(sweeper, arguments.sweep_interval, &wake, &shutdown);
     app.start_detector(arguments.invoice_scan_interval, arguments.invoices.invoice_max_age, &shutdown);
@@ -103,4 +97,24 @@ pub async fn run(mut arguments: DevArguments) -> Result<()> {
         receiver.stop().await;
     }
     Ok(())
+}
+
+/// Opens the folder that declares the tenants.
+///
+/// # Errors
+///
+/// The folder does not exist, or the limits can't be read.
+fn folder(arguments: &DevArguments) -> Result<Folder> {
+    let folder = Folder::new(arguments.source.config_dir.clone(), arguments.source.data_dir.clone());
+    let folder = folder.with_limits(arguments.limits.read()?);
+    let folder = folder.with_webhook_grace(arguments.deliveries.webhook_grace);
+    folder.check_exists()?;
+    Ok(folder)
+}
+
+/// What is served on the API's listener: everything. The portal declares webhooks in the folder.
+fn serves(arguments: &DevArguments) -> Serves {
+    let writes = Some(Arc::new(WebhookWriter::folder(Documents::beside(&arguments.source.config_dir))));
+    let portal = Portal { cookies: Cookies::of_dev(arguments.listen), writes };
+    Serves { api: true, docs: true, portal: Some(portal) }
 }
