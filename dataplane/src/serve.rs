@@ -76,6 +76,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
         true => Some(Reviews::new(Clock::System).await.context("--platform")?),
         false => None,
     };
+
     let api_listener = match serves_requests {
         true => Some(bind(arguments.listen, "--listen").await?),
         false => None,
@@ -94,6 +95,7 @@ pub async fn run(arguments: ServeArguments) -> Result<()> {
     let memory_limit = arguments.memory_limit.unwrap_or_else(memory::limit);
     let sends_mail = arguments.mail.mail_from.is_some();
     let state = app.api_state(&arguments.hosts, proxies(&arguments.proxies), memory_limit, sends_mail);
+
     let management = app.start_management(&state, management_listener, platform);
     let shutdown = CancellationToken::new();
     let revisions = app.tenants.revisions();
