@@ -135,6 +135,20 @@ mod tests {
         }
     }
 
+    /// The table has the order of the names of the states, and so of their numbers.
+    #[test]
+    fn each_state_has_its_fips_number() {
+        let numbers =
+            (1..=56).filter(|number| ![3, 7, 14, 43, 52].contains(number)).chain([60, 66, 69, 72, 78]);
+        let numbers = numbers.map(|number: u8| format!("{number:02}")).chain([""; 3].map(str::to_owned));
+        assert!(STATES.iter().map(|(_, fips)| *fips).eq(numbers));
+        for (code, fips) in
+            [("AK", "02"), ("DC", "11"), ("MO", "29"), ("NY", "36"), ("TX", "48"), ("PR", "72")]
+        {
+            assert_eq!(read(code).unwrap().fips(), fips, "{code}");
+        }
+    }
+
     #[test]
     fn state_codes_are_unique() {
         let mut codes: Vec<&str> = STATES.iter().map(|(code, _)| *code).collect();
