@@ -203,6 +203,36 @@ async fn finalizing_needs_a_complete_order() {
 }
 
 #[tokio::test]
+async fn a_finalized_order_stays_complete_until_it_is_a_draft_again() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    let id = save(&ada, &example(OrderType::PhotoCopy)).await;
+    let incomplete = json!({"orderType": "PhotoCopy", "webOrderId": id});
+    let missing = wrong_fields(&ada.post("/Orders/Save", &incomplete).await);
+    assert_eq!(missing, ["attorney", "requestMethod", "subject", "facilities"]);
+    let draft = with(incomplete.clone(), json!({"finalize": false}));
+    let saved = ada.post("/Orders/Save", &draft).await.json();
+    assert_eq!((&saved["status"], &saved["changed"]), (&json!("Draft"), &json!(true)));
+    assert_eq!(ada.post("/Orders/Save", &incomplete).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_cancelled_order_is_neither_changed_nor_exported() {
+    let rig = Rig::start().await;
+    let ada = rig.ada().await;
+    let order = example(OrderType::Delivery);
+    let id = save(&ada, &order).await;
+    rig.change("UPDATE web_order SET status = 'Cancelled'");
+    let change = with(order, json!({"webOrderId": id, "itemDescription": "other"}));
+    for more in [json!({}), json!({"export": true})] {
+        let reply = ada.post("/Orders/Save", &with(change.clone(), more)).await;
+        refused(&reply, 409, "the order is cancelled and can no longer be changed");
+    }
+    refused(&ada.post("/Orders/Export", &json!({"webOrderId": id})).await, 409, "the order is cancelled");
+    assert_eq!(rig.count("SELECT count(*) FROM work_order"), 0);
+}
+
+#[tokio::test]
 async fn finalizing_alone_is_a_change() {
     let rig = rig_with_webhook().await;
     let ada = rig.ada().await;
