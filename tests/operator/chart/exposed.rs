@@ -21,6 +21,8 @@ fn services_lead_to_named_ports() {
         json!([{"name": "http", "port": 8000, "targetPort": "http", "nodePort": 30080}])
     );
     assert_eq!(service["metadata"]["annotations"]["a"], "b");
+    let pods = &objects.one("Deployment", "docket-api")["spec"]["selector"]["matchLabels"];
+    assert_eq!(service["spec"]["selector"], *pods, "the API's pods, and no others");
     let full = render(&file("ci/full-values.yaml"));
     let spec = &full.one("Service", "docket-api")["spec"];
     assert_eq!(spec["loadBalancerClass"], "example.com/balancer");

@@ -295,6 +295,10 @@ fn urls_are_mounted_as_whole_folders_and_only_the_operator_has_those_of_administ
         json!({"name": "database-second", "secret": {
             "secretName": "docket-postgresql-second", "items": [{"key": "admin.url", "path": "url"}]}})
     );
+    let mounts = objects.container("docket-operator")["volumeMounts"].as_array().expect("a list");
+    let path = "/etc/docket/database-servers/second";
+    assert!(mounts.contains(&json!({"name": "database-second", "mountPath": path, "readOnly": true})));
+    assert!(objects.arguments("docket-operator").join(" ").contains(&format!("=second={path}/url")));
 }
 
 #[test]
@@ -306,6 +310,9 @@ fn only_workers_have_the_url_of_the_smtp_server_and_the_portal_knows_the_sender(
     for component in COMPONENTS {
         let volumes = objects.pod(component)["volumes"].as_array().expect("a list");
         assert_eq!(volumes.contains(&smtp), component == "docket-worker", "{component}");
+        let mounts = objects.container(component)["volumeMounts"].as_array().expect("a list");
+        let mount = json!({"name": "smtp", "mountPath": "/etc/docket/smtp", "readOnly": true});
+        assert_eq!(mounts.contains(&mount), component == "docket-worker", "{component}");
         let arguments = objects.arguments(component);
         let has = |argument: &str| arguments.contains(&argument);
         assert_eq!(has(from), ["docket-api", "docket-worker"].contains(&component), "{component}");
