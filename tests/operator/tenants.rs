@@ -163,8 +163,17 @@ async fn a_second_tenant_on_an_external_database_is_refused() {
     assert!(release.runtime("two").is_none());
     release.kubectl(&["delete", "tenant", "one"]);
     let name = url.rsplit('/').next().unwrap().split('?').next().unwrap();
-    release.kubectl(&["annotate", "tenant", "two", &format!("docket.dev/adopt-database={name}")]);
+    let adopt = format!("docket.dev/adopt-database={name}");
+    release.kubectl(&["annotate", "tenant", "two", &adopt]);
     release.wait("tenant", "two", "Ready", "True").await;
+
+    // The annotation stays, and takes the database only once.
+    release.apply(&external("three"));
+    release.wait("tenant", "three", "Ready", "False NotOwned").await;
+    release.kubectl(&["annotate", "tenant", "three", &adopt]);
+    release.wait("tenant", "three", "Ready", "True").await;
+    release.kubectl(&["annotate", "tenant", "two", "docket.dev/requestedAt=now"]);
+    release.wait("tenant", "two", "Ready", "False NotOwned").await;
 }
 
 #[tokio::test]

@@ -8,7 +8,9 @@ use docket_operator::database::{
 };
 use docket_rig::postgres;
 use docket_schema::postgres::{CA_FOLDER, ExternalDatabases};
-use docket_schema::{CREATE_VERSION_TABLE, MIGRATIONS, OLDEST};
+use docket_schema::{ADVISORY_LOCK, CREATE_VERSION_TABLE, MIGRATIONS, OLDEST};
+use docket_tests::operator::SOON;
+use docket_tests::server::eventually;
 use secrecy::SecretString;
 use tokio::sync::Semaphore;
 
@@ -417,6 +419,28 @@ async fn an_external_database_has_one_tenant() {
         .map(|row| row.get(0))
         .collect();
     assert_eq!(rows, [OTHER]);
+}
+
+/// Both Tenants find the database without an owner, and wait to become its owner.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_external_database_that_two_tenants_claim_at_once_has_one() {
+    let url = DatabaseUrl::parse(&postgres::database().await).unwrap();
+    migrate_external(&external(&url)).await.unwrap();
+    let client = postgres::client(url.expose()).await;
+    client.batch_execute("DELETE FROM tenant_owner").await.unwrap();
+    let [lock, unlock] =
+        ["pg_advisory_lock", "pg_advisory_unlock"].map(|call| format!("SELECT {call}({ADVISORY_LOCK})"));
+    client.batch_execute(&lock).await.unwrap();
+    let (one, two) = (external(&url), WantedExternalDatabase { owner_uid: OTHER, ..external(&url) });
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let (first, second, ()) = tokio::join!(migrate_external(&one), migrate_external(&two), async {
+        let both_wait = async || client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 2;
+        eventually("both wait", SOON, both_wait).await;
+        client.batch_execute(&unlock).await.unwrap();
+    });
+    let refused = |result: &Result<i64, DatabaseError>| matches!(result, Err(DatabaseError::NotOwned { .. }));
+    let one_has_it = (first.is_ok() && refused(&second)) || (refused(&first) && second.is_ok());
+    assert!(one_has_it, "{first:?} {second:?}");
 }
 
 /// The owner of a database decides what the operator reads there.
