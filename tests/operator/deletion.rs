@@ -4,6 +4,9 @@ use docket_tests::apiserver::cluster;
 use docket_tests::operator::{Release, SOON, tenant_yaml};
 use docket_tests::server::eventually;
 
+use crate::board::Pod;
+use crate::writes::passes;
+
 fn with_delete(name: &str) -> String {
     tenant_yaml(name).replace(
         &format!("{{name: tenant_{name}}}"),
@@ -59,6 +62,27 @@ async fn with_the_policy_delete_the_database_goes_with_the_tenant() {
     // Waits for the finalizer.
     release.kubectl(&["delete", "tenant", "dropped", "--timeout=60s"]);
     assert_eq!(databases(&admin, "tenant_dropped").await, 0);
+}
+
+#[tokio::test]
+async fn a_database_stays_while_a_pod_serves_its_tenant() {
+    let mut release = Release::new("lingering");
+    let admin = release.with_postgres().await;
+    let redis = release.with_redis();
+    let pod = Pod::start(&redis, "pod");
+    let operator = release.start().await;
+    release.apply(&with_delete("lingering"));
+    release.wait("tenant", "lingering", "Programmed", "False Pending: not served yet by pod").await;
+    pod.serves(&release, &["lingering"]);
+    release.wait("tenant", "lingering", "Ready", "True").await;
+    let uid = release.object("tenant", "lingering")["metadata"]["uid"].as_str().unwrap().to_owned();
+    release.kubectl(&["delete", "tenant", "lingering", "--wait=false"]);
+    eventually("it is not handed over any more", SOON, async || release.runtime_of(&uid).is_none()).await;
+    passes(&operator, 3.0).await;
+    assert_eq!(databases(&admin, "tenant_lingering").await, 1);
+    pod.serves(&release, &[]);
+    eventually("it is gone", SOON, async || release.object("tenant", "lingering").is_null()).await;
+    assert_eq!(databases(&admin, "tenant_lingering").await, 0);
 }
 
 #[tokio::test]

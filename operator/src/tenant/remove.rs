@@ -20,7 +20,7 @@ use crate::state::done::Done;
 use crate::state::name::Name;
 use crate::state::object_event::ObjectEvent;
 use crate::state::own_secrets::OwnSecret;
-use crate::state::pods::{CHECK_AGAIN, is_unserved};
+use crate::state::pods::{CHECK_AGAIN, Pods, is_unserved};
 use crate::tenant::database::server_of;
 use crate::tenant::status;
 
@@ -75,7 +75,7 @@ pub async fn delete(context: &Context, state: &State, tenant: &Declared<Tenant>)
         return Ok(Done::After(None));
     }
     let since = meta.deleting.unwrap_or(Timestamp::UNIX_EPOCH);
-    if !is_unserved(&state.pods(), &meta.uid) && context.clock.now() < since + PATIENCE {
+    if !may_drop(&state.pods(), &meta.uid, since, context.clock.now()) {
         return Ok(Done::After(Some(CHECK_AGAIN)));
     }
     let retained = match drop_database(context, tenant).await {
@@ -96,6 +96,11 @@ pub async fn delete(context: &Context, state: &State, tenant: &Declared<Tenant>)
         Ok(()) | Err(CallError::Api(ApiServerError::NotFound)) => Ok(Done::After(None)),
         Err(error) => Err(error),
     }
+}
+
+/// Whether no pod uses the Tenant's database any more, or the pods have had [`PATIENCE`] to stop.
+fn may_drop(pods: &Pods, uid: &str, since: Timestamp, now: Timestamp) -> bool {
+    is_unserved(pods, uid) || now >= since + PATIENCE
 }
 
 /// Returns what remains after a deletion, and the note that says so; `None`: nothing remains.
@@ -160,5 +165,29 @@ async fn is_terminating(context: &Context, state: &State, namespace: &str) -> Re
             let namespace = context.kube.namespace(namespace).await?;
             Ok(namespace.is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, HashMap};
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn database_is_dropped_once_no_pod_serves_it_or_after_half_a_minute() {
+        let since = Timestamp::UNIX_EPOCH;
+        let may = |pods: &Pods, uid: &str, second| {
+            may_drop(pods, uid, since, since + SignedDuration::from_secs(second))
+        };
+        let served = Arc::new(HashMap::from([("u".to_owned(), "revision".to_owned())]));
+        let pods = Pods::Seen(BTreeMap::from([("pod".to_owned(), served)]));
+        for second in [0, 29] {
+            assert!(!may(&pods, "u", second), "a pod serves it");
+            assert!(!may(&Pods::Unavailable(None), "u", second), "a pod may serve it");
+            assert!(may(&pods, "other", second));
+        }
+        assert!(may(&pods, "u", 30) && may(&Pods::Unavailable(None), "u", 30));
     }
 }
