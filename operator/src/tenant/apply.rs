@@ -5,7 +5,6 @@
 use std::collections::HashSet;
 
 use docket_crds::conditions::{EventReason, Occurrence};
-use docket_crds::kept::MOST;
 use docket_crds::{ConditionType, Runtime, Tenant, runtime};
 use docket_program::apiserver::ApiServerError;
 use jiff::Timestamp;
@@ -98,18 +97,11 @@ async fn keep_unused(
     wanted: &HashSet<Name>,
 ) -> Result<(), CallError> {
     let Some((tenant, own)) = own_secrets(compiled) else { return Ok(()) };
-    let (now, grace) = (context.clock.now(), context.settings.webhook_grace);
-    let (mut unused, used): (Vec<&OwnSecret>, Vec<&OwnSecret>) =
-        own.filter(|secret| secret.signs).partition(|secret| !wanted.contains(&secret.name));
-    unused.sort_by_key(|secret| std::cmp::Reverse(secret.unused_since.unwrap_or(now)));
+    let signing = own.filter(|secret| secret.signs);
     // Deliveries of a suspended tenant wait without a limit.
     let counts = !tenant.spec.suspend;
-    let steps = unused.into_iter().enumerate().map(|(number, secret)| match number < MOST {
-        true => (secret, kept::step(secret.unused_since, counts, grace, now)),
-        false => (secret, KeptStep::Delete),
-    });
-    let used = used.into_iter().map(|secret| (secret, kept::step(secret.unused_since, false, grace, now)));
-    for (secret, step) in steps.chain(used) {
+    let (grace, now) = (context.settings.webhook_grace, context.clock.now());
+    for (secret, step) in kept::steps(signing, wanted, counts, grace, now) {
         match step {
             KeptStep::Keep => {}
             KeptStep::Mark(since) => mark(context, secret, since).await?,

@@ -4,7 +4,8 @@
 //! while, with a mark that says since when it is unused. If a Webhook of another customer or Tenant takes its name, its value is set
 //! aside in a Secret of another name.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use docket_crds::{API_VERSION, Tenant, kept};
@@ -16,6 +17,7 @@ use sha2::{Digest, Sha256};
 use crate::state::declared::DeclaredKind;
 use crate::state::labels;
 use crate::state::name::Name;
+use crate::state::own_secrets::OwnSecret;
 
 /// The key of a Webhook's signing secret.
 pub const SIGNING_SECRET: &str = "secret";
@@ -45,6 +47,25 @@ pub fn step(marked: Option<Timestamp>, counts: bool, grace: Duration, now: Times
         mark if mark == marked => KeptStep::Keep,
         mark => KeptStep::Mark(mark.and_then(|since| Timestamp::from_second(since).ok())),
     }
+}
+
+/// What to do about each of a Tenant's signing secrets, of which its Webhooks ask for the `wanted` ones. Of more than [`kept::MOST`]
+/// unused ones the oldest end. `counts` and `grace` are as in [`step`].
+pub fn steps<'a>(
+    secrets: impl Iterator<Item = &'a OwnSecret>,
+    wanted: &HashSet<Name>,
+    counts: bool,
+    grace: Duration,
+    now: Timestamp,
+) -> Vec<(&'a OwnSecret, KeptStep)> {
+    let (mut unused, used): (Vec<_>, Vec<_>) = secrets.partition(|secret| !wanted.contains(&secret.name));
+    unused.sort_by_key(|secret| Reverse(secret.unused_since.unwrap_or(now)));
+    let unused = unused.into_iter().enumerate().map(|(number, secret)| match number < kept::MOST {
+        true => (secret, step(secret.unused_since, counts, grace, now)),
+        false => (secret, KeptStep::Delete),
+    });
+    let used = used.into_iter().map(|secret| (secret, step(secret.unused_since, false, grace, now)));
+    unused.chain(used).collect()
 }
 
 /// Since when a Secret is unused, by its mark.
@@ -207,6 +228,36 @@ mod tests {
         assert_eq!(step(Some(at(0)), true, GRACE, back), KeptStep::Keep, "the clock was set back");
         let part = at(0) + jiff::SignedDuration::from_millis(900);
         assert_eq!(step(Some(part), true, GRACE, at(1)), KeptStep::Keep, "a user wrote it");
+    }
+
+    #[test]
+    fn of_too_many_unused_secrets_the_oldest_end_and_of_those_in_use_none() {
+        let secret = |number: usize, unused_since: Option<Timestamp>| OwnSecret {
+            name: Name::new("tenants", format!("w{number}.signing-secret")),
+            uid: String::new(),
+            tenant: Name::new("tenants", "acme"),
+            tenant_uid: "uid-acme".into(),
+            resource_version: String::new(),
+            is_runtime: false,
+            signs: true,
+            unused_since,
+            is_made: true,
+        };
+        let minute = |minute: usize| at(0) + Duration::from_secs(60 * minute as u64);
+        let unused = (0..kept::MOST).map(|number| secret(number, Some(minute(number))));
+        let (new, used, back) = (secret(1000, None), secret(1001, None), secret(1002, Some(at(0))));
+        let wanted = HashSet::from([used.name.clone(), back.name.clone()]);
+        let all: Vec<OwnSecret> = unused.chain([new.clone(), used, back.clone()]).collect();
+        let changes = |counts: bool| {
+            let mut steps = steps(all.iter(), &wanted, counts, GRACE, at(2));
+            steps.retain(|(_, step)| *step != KeptStep::Keep);
+            steps
+        };
+        let (mark, unmark) = (KeptStep::Mark(Some(at(2))), KeptStep::Mark(None));
+        assert_eq!(changes(true), [(&new, mark), (&all[0], KeptStep::Delete), (&back, unmark)]);
+        let suspended = changes(false);
+        assert!(suspended.iter().all(|(secret, step)| (*step == KeptStep::Delete) == (*secret == &all[0])));
+        assert_eq!(suspended.len(), kept::MOST + 1, "the time of the others does not run");
     }
 
     #[test]
