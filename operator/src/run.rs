@@ -272,6 +272,8 @@ mod tests {
             "--concurrency=3",
             "--pause-migrations",
             "--migration-window=22:00-04:00",
+            "--allow-external-database=db.example.com",
+            "--ca-folder=/authorities",
         ];
         let Command::Run(arguments) = Arguments::parse_from(flags).command else { panic!("it is run") };
         let settings = settings(&arguments, PlatformLimits::default());
@@ -281,6 +283,9 @@ mod tests {
         assert_eq!((minutes, settings.concurrency), ((7, 120), 3));
         assert!(settings.migrations.paused && settings.migrations.window.is_some());
         assert!(settings.watches("b") && !settings.watches("c"));
+        let allowed = vec!["db.example.com".parse().expect("a host")];
+        let external = ExternalDatabases::new(allowed, Some("/authorities".into()));
+        assert_eq!(*settings.external_databases, external);
         let Command::Run(plain) = Arguments::parse_from(["docket-operator", "run"]).command else {
             panic!("it is run")
         };

@@ -272,3 +272,22 @@ impl MailArguments {
         smtp.map(Some).context("--mail-from, --smtp-url-file, --smtp-ca-file")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owner_of_a_tenant_names_no_file_outside_of_the_folder_of_authorities() {
+        let policy = |ca_folder: Option<&str>, from_cluster| {
+            let (allow_external_database, ca_folder) = (Vec::new(), ca_folder.map(PathBuf::from));
+            ExternalDatabaseArguments { allow_external_database, ca_folder }.policy(from_cluster)
+        };
+        let within = |folder: &str| ExternalDatabases::new(Vec::new(), Some(folder.into()));
+        assert_eq!(policy(None, true), within(CA_FOLDER));
+        assert!(policy(None, false).are_of_the_platform());
+        for from_cluster in [true, false] {
+            assert_eq!(policy(Some("/authorities"), from_cluster), within("/authorities"));
+        }
+    }
+}
