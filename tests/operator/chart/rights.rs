@@ -103,6 +103,16 @@ fn the_data_plane_reads_secrets_of_its_namespace_and_no_more() {
     for binding in objects.all("ClusterRoleBinding") {
         assert_eq!(binding["subjects"][0]["name"], "docket-operator");
     }
+    let accounts = [
+        ("api", "docket-api"),
+        ("worker", "docket-worker"),
+        ("detector", "shared"),
+        ("operator", "docket-operator"),
+    ];
+    for (component, account) in accounts {
+        let pod = objects.pod(&format!("docket-{component}"));
+        assert_eq!(pod["serviceAccountName"], account, "{component}");
+    }
     // One account for all three is bound once.
     let one = "serviceAccount: {create: false, name: shared}";
     let objects = render_with(&format!("api: {{{one}}}\nworker: {{{one}}}\ndetector: {{{one}}}"));
