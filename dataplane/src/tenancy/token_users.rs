@@ -197,6 +197,16 @@ mod tests {
             transaction.commit().await.expect("commits");
             assert!(ended, "the contact exists");
         }
+
+        /// Ends the connections and makes the file no database any more.
+        async fn break_database(&self) {
+            self.tenant.store.database().close_idle(Duration::ZERO).await;
+            let file = self.folder.path().join("tenant.db");
+            for ending in ["db-wal", "db-shm"] {
+                let _ = std::fs::remove_file(file.with_extension(ending));
+            }
+            std::fs::write(&file, "no database").expect("writable");
+        }
     }
 
     #[tokio::test]
@@ -230,15 +240,23 @@ mod tests {
         let rig = Rig::new("away").await;
         let token = rig.token().await;
         rig.assert_takes(&token, true, "it is copied now").await;
-        rig.tenant.store.database().close_idle(Duration::ZERO).await;
-        let file = rig.folder.path().join("tenant.db");
-        for ending in ["db-wal", "db-shm"] {
-            let _ = std::fs::remove_file(file.with_extension(ending));
-        }
-        std::fs::write(&file, "no database").expect("writable");
+        rig.break_database().await;
         rig.assert_takes(&token, true, "the copy is fresh").await;
         rig.time.advance(Duration::from_millis(FRESH_MS as u64));
         assert!(rig.takes(&token).await.is_err(), "it is neither taken nor refused");
+    }
+
+    #[tokio::test]
+    async fn ended_token_needs_no_database_if_it_is_certainly_older_than_the_copy() {
+        for (more_ms, is_certain) in [(0, false), (1, true)] {
+            let rig = Rig::new(&format!("ended-{more_ms}")).await;
+            let old = rig.token().await;
+            rig.sign_out().await;
+            rig.time.advance(Duration::from_millis(SKEW_MS as u64 + more_ms));
+            rig.assert_takes(&old, false, "it is copied now").await;
+            rig.break_database().await;
+            assert_eq!(rig.takes(&old).await.ok(), is_certain.then_some(false), "{more_ms}");
+        }
     }
 
     #[tokio::test]

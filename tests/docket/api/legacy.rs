@@ -1,10 +1,11 @@
 //! The legacy host: `clientCode` resolves the tenant, the session's token is enough, and no key counts.
 
 use docket_tests::people::{ADA, BEA, MO};
-use docket_tests::server::{JSON, Reply, api_key};
+use docket_tests::server::{JSON, Reply, api_key, tenant_yaml};
 use serde_json::{Value, json};
 
 use super::rig::{Rig, captioned, credentials, home, refused, with, wrong_fields};
+use crate::delivery::stage::reload;
 
 const HOST: (&str, &str) = ("host", "old.localhost");
 
@@ -185,11 +186,31 @@ async fn guessing_client_codes_is_slowed_down_like_guessing_passwords() {
 #[tokio::test]
 async fn a_suspended_tenant_has_no_sessions() {
     let home = home(&[("acme", 'a')], "");
-    let yaml = docket_tests::server::tenant_yaml("acme", 'a');
+    let yaml = tenant_yaml("acme", 'a');
     home.write("acme.yaml", &yaml.replace("spec:\n", "spec:\n  suspend: true\n"));
     let rig = Rig::on(home, "--legacy-host old.localhost").await;
     let reply = post(&rig, "/Session/Create", &[], &at("ACME", ADA)).await;
     refused(&reply, 404, &format!("No contact or employee {ADA} with this password"));
+}
+
+#[tokio::test]
+async fn a_session_is_refused_while_its_tenant_is_suspended() {
+    let rig = rig().await;
+    let tokens = [session(&rig, "ACME", ADA).await, session(&rig, "BLUE", ADA).await];
+    let statuses = async || {
+        let mut statuses = Vec::new();
+        for token in &tokens {
+            let headers = [HOST, ("authorization", token.as_str())];
+            statuses.push(rig.server.send("GET", "/Orders/Search", &headers, "").await.status);
+        }
+        statuses
+    };
+    assert_eq!(statuses().await, [200, 200]);
+    let yaml = tenant_yaml("acme", 'a');
+    for (spec, status) in [("spec:\n  suspend: true\n", 401), ("spec:\n", 200)] {
+        reload(&rig.home, || rig.home.write("acme.yaml", &yaml.replace("spec:\n", spec))).await;
+        assert_eq!(statuses().await, [status, 200], "{spec}");
+    }
 }
 
 #[tokio::test]

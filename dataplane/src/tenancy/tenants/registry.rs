@@ -180,3 +180,21 @@ impl Tenants {
         self.current().by_uid.values().cloned().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn tenants_are_in_doubt_for_a_minute_and_a_half_after_each_failure_of_their_source() {
+        let tenants = Tenants::default();
+        assert!(tenants.is_current(), "nothing has failed");
+        for _ in 0..2 {
+            tenants.doubt();
+            tokio::time::advance(Duration::from_secs(89)).await;
+            assert!(!tenants.is_current());
+        }
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(tenants.is_current());
+    }
+}
