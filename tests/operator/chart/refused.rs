@@ -251,6 +251,20 @@ fn connections_fit_by_default_with_autoscaling_and_where_a_server_takes_as_many(
 }
 
 #[test]
+fn ports_of_servers_and_poolers_are_open_to_pods() {
+    for (server, port) in [("port: 5433", 5433), ("pooler: {host: eu-pooler, port: 6432}", 6432)] {
+        let values = MINIMAL.replace(", key: url}}]", &format!("}}, {server}}}]"));
+        let message = refusal(&values);
+        let expected = format!("networkPolicy.postgresql.ports: add {port}, the port of server main");
+        assert!(message.contains(&expected), "{expected} is not in {message}");
+        for policy in [format!("{{postgresql: {{ports: [5432, {port}]}}}}"), "{enabled: false}".to_owned()] {
+            try_render(&format!("{values}\nnetworkPolicy: {policy}"))
+                .unwrap_or_else(|error| panic!("{server}: {error}"));
+        }
+    }
+}
+
+#[test]
 fn settings_that_just_fit_are_taken() {
     for more in [
         "worker: {databaseConnections: 4}",

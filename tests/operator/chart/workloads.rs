@@ -554,6 +554,19 @@ fn leader_election_is_set_by_values() {
     assert_eq!(lease(&full), ["--lease-duration=30s", "--lease-renewal=10s"]);
 }
 
+#[test]
+fn migrations_begin_when_the_values_say() {
+    let of_migrations = |objects: &Objects| {
+        let arguments = objects.arguments("docket-operator").into_iter();
+        let arguments = arguments.filter(|argument| argument.contains("migration"));
+        arguments.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(of_migrations(&render_with("")), ["--migrations-at-once=4"]);
+    let full = render(&file("ci/full-values.yaml"));
+    let expected = ["--migrations-at-once=8", "--pause-migrations", "--migration-window=22:00-04:00"];
+    assert_eq!(of_migrations(&full), expected);
+}
+
 /// The API's pods then have everything that workers have.
 #[test]
 fn api_delivers_if_the_values_say_so() {
