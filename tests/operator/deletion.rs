@@ -3,6 +3,7 @@
 use docket_tests::apiserver::cluster;
 use docket_tests::operator::{Release, SOON, tenant_yaml};
 use docket_tests::server::eventually;
+use serde_json::json;
 
 use crate::board::Pod;
 use crate::writes::passes;
@@ -83,6 +84,25 @@ async fn a_database_stays_while_a_pod_serves_its_tenant() {
     pod.serves(&release, &[]);
     eventually("it is gone", SOON, async || release.object("tenant", "lingering").is_null()).await;
     assert_eq!(databases(&admin, "tenant_lingering").await, 0);
+}
+
+#[tokio::test]
+async fn the_finalizer_of_another_program_stays() {
+    let mut release = Release::new("finalizers");
+    let admin = release.with_postgres().await;
+    let _operator = release.start().await;
+    let with_other = "metadata: {name: guarded, finalizers: [example.com/other]}";
+    release.apply(&with_delete("guarded").replace("metadata: {name: guarded}", with_other));
+    release.wait("tenant", "guarded", "Ready", "True").await;
+    let finalizers = || release.object("tenant", "guarded")["metadata"]["finalizers"].clone();
+    assert_eq!(finalizers(), json!(["example.com/other", "docket.dev/tenant-cleanup"]));
+    release.kubectl(&["delete", "tenant", "guarded", "--wait=false"]);
+    let other = json!(["example.com/other"]);
+    eventually("the operator's own is removed", SOON, async || finalizers() == other).await;
+    assert_eq!(databases(&admin, "tenant_guarded").await, 0);
+    let none = r#"{"metadata":{"finalizers":null}}"#;
+    release.kubectl(&["patch", "tenant", "guarded", "--type=merge", "-p", none]);
+    eventually("it is gone", SOON, async || release.object("tenant", "guarded").is_null()).await;
 }
 
 #[tokio::test]
