@@ -211,3 +211,20 @@ impl Session {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_ends_statements_after_half_a_minute_and_a_pooler_gets_no_options() {
+        let options = |url: &str| {
+            let mut target = DatabaseTarget::parse(url).expect(url);
+            configure(&mut target);
+            target.config.get_options().map(str::to_owned)
+        };
+        let expected = "-c statement_timeout=30000 -c client_connection_check_interval=5000";
+        assert_eq!(options("postgres://docket@db.example/docket").as_deref(), Some(expected));
+        assert_eq!(options("postgres://docket@db.example/docket?pooler=transaction"), None);
+    }
+}
