@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use docket_tests::apiserver::cluster;
-use docket_tests::operator::{Release, tenant_yaml};
+use docket_tests::operator::{Release, object, tenant_yaml};
 use docket_tests::server::signal;
 
 #[tokio::test]
@@ -34,6 +34,26 @@ async fn one_of_two_writes_and_the_other_takes_over_at_once_when_it_stops() {
     let again: Vec<_> =
         release.writes(mark).into_iter().filter(|write| write.contains("shared-one")).collect();
     assert_eq!(again, Vec::<String>::new(), "nothing to do about what was done");
+}
+
+#[tokio::test]
+async fn one_that_waits_leaves_the_lease_with_its_holder_when_it_stops() {
+    let mut release = Release::new("waiting");
+    release.with_postgres().await;
+    release.lease_seconds = 60;
+    let first = release.start().await;
+    first.leads().await;
+    let mut second = release.spawn("second");
+    second.ready().await;
+    let holder = || {
+        let lease = object(cluster(), &release.namespace, "lease", "docket-operator");
+        lease["spec"]["holderIdentity"].as_str().expect("a text").to_owned()
+    };
+    let before = holder();
+    assert!(!before.is_empty());
+    assert!(second.terminate().await.success());
+    assert_eq!(holder(), before);
+    assert_eq!(first.metric("docket_operator_leader").await, 1.0);
 }
 
 #[tokio::test]

@@ -76,6 +76,15 @@ async fn servees_of_one_name_differ_by_place_and_address() {
     );
     let item = page(&ada, "?workOrder=DESK1").await["items"][0].clone();
     assert_eq!((&item["serveeIndex"], &item["serveeAddress"]), (&Value::Null, &Value::Null));
+    // A further one of the order with a court work order, in whose place it is.
+    rig.change("UPDATE work_order SET position = 9 WHERE work_order_type = 'Court'");
+    rig.change(
+        "INSERT INTO work_order (number, work_order_type, web_order_id, customer_code, servee, created_at_ms)
+         SELECT 'DESK2', 'Process', web_order_id, 'C-1', 'Desk Person', 0 FROM work_order
+         WHERE work_order_type = 'Court'",
+    );
+    let item = page(&ada, "?workOrder=DESK2").await["items"][0].clone();
+    assert_eq!((&item["workOrder"], &item["serveeIndex"]), (&json!("DESK2"), &Value::Null));
 }
 
 #[tokio::test]
