@@ -135,4 +135,23 @@ mod tests {
         assert!(!Pulse::default().is_stale() && !silent_for(50_000).is_stale());
         assert!(silent_for(60_001).is_stale());
     }
+
+    #[tokio::test]
+    async fn probes_fail_before_everything_is_listed_and_while_the_runtime_is_stuck() {
+        let (state, _changes) = state::State::new();
+        let state = Arc::new(state);
+        let served = |pulse: Pulse| {
+            let (state, metrics) = (Arc::clone(&state), Arc::default());
+            State(Arc::new(AdminState { state, metrics, scrapes: Anonymous::default(), pulse }))
+        };
+        let probes = async |pulse: Pulse| {
+            (healthz(served(pulse.clone())).await.0.as_u16(), readyz(served(pulse)).await.0.as_u16())
+        };
+        assert_eq!(probes(Pulse::default()).await, (200, 503), "no watch has its first list");
+        state.progress.expect(1);
+        state.progress.listed();
+        assert_eq!(probes(Pulse::default()).await, (200, 200));
+        let stuck = Pulse { start: Instant::now(), beat_ms: Arc::new(AtomicI64::new(-60_001)) };
+        assert_eq!(probes(stuck).await, (503, 200));
+    }
 }
