@@ -70,6 +70,7 @@ fn metrics_page() -> String {
     let operator = docket_operator::metrics::Metrics::default();
     operator.leads(true);
     operator.store(Store::Redis, true);
+    operator.store(Store::Postgres("main"), true);
     operator.dead_letters(Some(0));
     operator.failing(Some(Failing::default()));
     operator.migrations(MigrationCounts::default(), true, 0);
