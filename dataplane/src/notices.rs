@@ -10,6 +10,7 @@ mod announce;
 mod send;
 mod visit;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +58,8 @@ pub struct NoticeSettings {
 pub struct Notifier {
     visitor: Arc<Visitor>,
     rounds: Rounds<Visited, Visited>,
+    /// The number of messages that wait, as the metrics have it, of each tenant with any.
+    waiting: HashMap<Arc<str>, i64>,
     interval: Duration,
 }
 
@@ -73,7 +76,7 @@ impl Notifier {
         let rounds = Rounds::new(Task::Notices, clock.clone(), Arc::clone(&metrics), AT_ONCE);
         let mailer = Mailer::new(clock.clone(), smtp, portal, Arc::clone(&metrics));
         let visitor = Visitor { clock, tenants, audit, metrics, board: None, mailer, interval };
-        Self { visitor: Arc::new(visitor), rounds, interval }
+        Self { visitor: Arc::new(visitor), rounds, waiting: HashMap::new(), interval }
     }
 
     /// For one of several processes, which take turns.
@@ -102,15 +105,61 @@ impl Notifier {
         }
     }
 
-    /// Plans the tenant's next visit.
+    /// Counts the messages that wait, and plans the tenant's next visit.
     fn end(&mut self, (visit, result): EndedVisit<Visited>) {
         let Visitor { tenants, metrics, .. } = &*self.visitor;
-        let visited = result.unwrap_or_default();
+        let before = self.waiting.remove(&visit.uid).unwrap_or_default();
         if tenants.by_uid(&visit.uid).is_none() {
-            metrics.mails_waiting(-visited.waiting);
+            metrics.mails_waiting(-before);
             return;
+        }
+        // A visit that panicked has sent nothing, as far as the process knows.
+        let visited = result.unwrap_or_else(|_| Visited::with(before));
+        metrics.mails_waiting(visited.waiting - before);
+        if visited.waiting > 0 {
+            self.waiting.insert(Arc::clone(&visit.uid), visited.waiting);
         }
         let lane = if visited.has_failed { Lane::Aside } else { Lane::Main };
         self.rounds.timetable.plan(&visit.uid, lane, visit.begun + self.interval, visited);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use docket_mail::SmtpUrl;
+    use docket_rig::scratch::Folder;
+    use docket_store::sqlite::Sqlite;
+    use tokio::task::JoinError;
+
+    use super::*;
+    use crate::tenancy::rounds::Visit;
+    use crate::tenancy::testing;
+
+    async fn panics() -> Visited {
+        panic!("a bug of a visit")
+    }
+
+    #[tokio::test]
+    async fn messages_are_counted_once_also_if_a_visit_panics_or_the_tenant_is_gone() {
+        let folder = Folder::new("mails-waiting");
+        let (clock, tenants, metrics) = (Clock::System, Arc::<Tenants>::default(), Arc::<Metrics>::default());
+        tenants.replace(vec![testing::tenant("uid-a", Sqlite::new(folder.path().join("tenant.db")))]);
+        let audit = Audit::new(clock.clone(), Arc::clone(&metrics), Arc::clone(&tenants), None);
+        let url = SmtpUrl::parse("smtp://127.0.0.1:25").expect("a URL");
+        let smtp = Smtp::new(&url, None, "docket@acme.example").expect("a sender");
+        let (portal, interval) = (PortalUrl("https://docket.example".into()), Duration::from_secs(60));
+        let settings = NoticeSettings { smtp, portal, interval };
+        let mut notifier = Notifier::new(clock, Arc::clone(&tenants), audit, Arc::clone(&metrics), settings);
+        let mut after = |result: Result<Visited, JoinError>| -> Option<i64> {
+            let visit = Visit { uid: "uid-a".into(), lane: Lane::Main, begun: Duration::ZERO, again: false };
+            notifier.end((visit, result));
+            let text = metrics.text();
+            text.lines().find_map(|line| line.strip_prefix("docket_mails_waiting ")?.parse().ok())
+        };
+        assert_eq!(after(Ok(Visited::with(3))), Some(3));
+        assert_eq!(after(tokio::spawn(panics()).await), Some(3), "they wait for the next visit");
+        assert_eq!(after(Ok(Visited::with(1))), Some(1));
+        tenants.replace(Vec::new());
+        assert_eq!(after(Ok(Visited::with(1))), Some(0));
     }
 }

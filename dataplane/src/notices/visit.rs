@@ -42,6 +42,18 @@ pub(super) struct Visited {
     leaves_turn: bool,
 }
 
+impl Visited {
+    /// Nothing but the number of messages that wait.
+    pub(super) fn with(waiting: i64) -> Self {
+        Self { waiting, ..Self::default() }
+    }
+
+    /// The same without a message of a tenant that this process does not visit: the process whose turn it is counts it.
+    fn without_turn(self) -> Self {
+        Self { waiting: 0, ..self }
+    }
+}
+
 /// What a visit leaves.
 #[derive(Debug, Clone, Copy, Default)]
 struct Left {
@@ -55,7 +67,7 @@ impl Visitor {
     /// Visits a tenant, unless nothing was written since the last visit. The subscribers of a suspended tenant wait.
     pub(super) async fn visit(self: Arc<Self>, uid: Arc<str>, mut memory: Visited) -> Visited {
         let Some(tenant) = self.tenants.by_uid(&uid).filter(|tenant| !tenant.config.suspended) else {
-            return self.without_turn(memory);
+            return memory.without_turn();
         };
         let database = tenant.store.database();
         // Taken before the database is read, so that a write during the visit counts as a change.
@@ -68,13 +80,12 @@ impl Visitor {
             return memory;
         }
         if state.as_ref().is_some_and(DatabaseState::does_not_exist) || !self.has_turn(&uid).await {
-            return self.without_turn(memory);
+            return memory.without_turn();
         }
         let visit = tenant.store.visit();
         let result = self.work(&tenant).await;
         visit.end().await;
         self.metrics.upkeep.visited(Task::Notices, result.is_ok());
-        let was_waiting = memory.waiting;
         memory.has_failed = result.is_err();
         match result {
             Ok(Left { waiting, is_held }) => {
@@ -91,16 +102,9 @@ impl Visitor {
                 tracing::warn!(tenant.code = code, error = %error, "announcing changes of webhooks failed; retrying");
             }
         }
-        self.metrics.mails_waiting(memory.waiting - was_waiting);
         // One turn alone: if no other process takes it, this one tries again.
         memory.leaves_turn = self.board.is_some() && memory.waiting > 0 && self.mailer.is_without_server();
         memory
-    }
-
-    /// Counts no message of a tenant that this process does not visit: the process whose turn it is counts it.
-    fn without_turn(&self, memory: Visited) -> Visited {
-        self.metrics.mails_waiting(-memory.waiting);
-        Visited { waiting: 0, ..memory }
     }
 
     /// Whether this process visits the tenant now. The turn expires before the next visit. If Redis is unavailable, the rows keep two
