@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use docket_store::postgres::{Budget, Taken, UsedConnections, Wait};
 use prometheus_client::collector::Collector;
@@ -60,14 +61,16 @@ impl StoreMetrics {
     fn encode_up(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let redis = self.0.redis.get().and_then(|(is_up, _)| is_up());
         let redis = redis.map(|is_up| ("redis", String::new(), is_up));
-        let servers = self.0.postgres.get().map(|budget| budget.counts().servers(MOST_SERVERS));
+        let servers =
+            self.0.postgres.get().map(|budget| budget.counts().servers(MOST_SERVERS, Instant::now()));
         let servers = servers.into_iter().flatten().map(|(server, is_up)| ("postgresql", server, is_up));
         let stores: Vec<(&str, String, bool)> = redis.into_iter().chain(servers).collect();
         if stores.is_empty() {
             return Ok(());
         }
-        let about = "1 if a store responded to the last attempt to connect or the last call of this process, else 0. The store is redis, \
-                     or postgresql with the host and port of the server. At most 50 servers have a series of their own. The series with \
+        let about = "1 if a store responded to the last call of this process, else 0. A server of PostgreSQL has no series if it was \
+                     away three minutes ago and this process has not called it since. The store is redis, or postgresql with the host and \
+                     port of the server. At most 50 servers have a series of their own. The series with \
                      the server others is 0 if any further server is away. The series with the server external is 0 if any server is \
                      away that an owner of a tenant has chosen.";
         let mut family = encoder.encode_descriptor("store_up", about, None, MetricType::Gauge)?;

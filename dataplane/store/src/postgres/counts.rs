@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -12,6 +12,10 @@ use tokio::sync::Semaphore;
 /// The upper bounds of the buckets of [`WaitTimes`], in seconds. A request waits for at most 4 s, and then for the
 /// opening of a connection.
 const BOUNDS: [f64; 9] = [0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0];
+
+/// How long a server counts as away after it did not respond. A process calls a server only when something needs one of its databases, so
+/// a process without work for it does not learn that it is back. Some worker calls each server for its sweep once a minute.
+const AWAY_FOR: Duration = Duration::from_mins(3);
 
 /// The entry for all external databases together, whose servers the owners of tenants choose.
 const EXTERNAL: &str = "external";
@@ -94,7 +98,7 @@ struct KnownServer {
 #[derive(Debug)]
 pub struct Server {
     name: ServerName,
-    state: AtomicU8,
+    state: Mutex<Option<ServerState>>,
     used: Mutex<Option<UsedConnections>>,
 }
 
@@ -114,14 +118,18 @@ impl UsedConnections {
     }
 }
 
-const NOT_TRIED: u8 = 0;
-const AWAY: u8 = 1;
-const UP: u8 = 2;
+/// Whether a server responded last time.
+#[derive(Debug, Clone, Copy)]
+enum ServerState {
+    Up,
+    Away { since: Instant },
+}
 
 impl Server {
-    /// Records whether the server responded to the last attempt to connect, or to the last statement.
+    /// Records whether the server responded to the last statement, or refused the last attempt to connect.
     pub fn responded(&self, responded: bool) {
-        self.state.store(if responded { UP } else { AWAY }, Ordering::Relaxed);
+        let state = if responded { ServerState::Up } else { ServerState::Away { since: Instant::now() } };
+        *self.state.lock() = Some(state);
     }
 
     /// Records which parts of the server's connections are used; `None`: that is not known.
@@ -129,11 +137,11 @@ impl Server {
         *self.used.lock() = used;
     }
 
-    /// Whether the server responded last time; `None`: it was not tried yet.
-    fn is_up(&self) -> Option<bool> {
-        match self.state.load(Ordering::Relaxed) {
-            NOT_TRIED => None,
-            state => Some(state == UP),
+    /// Whether the server responded last time; `None`: it was not tried yet, or not since it was away.
+    fn is_up(&self, now: Instant) -> Option<bool> {
+        match (*self.state.lock())? {
+            ServerState::Up => Some(true),
+            ServerState::Away { since } => (now.duration_since(since) < AWAY_FOR).then_some(false),
         }
     }
 }
@@ -175,14 +183,14 @@ impl Counts {
         WaitTimes { sum, buckets }
     }
 
-    /// Returns whether each server responded last time, by `host:port`, without servers that were not tried yet. At
-    /// most `most` servers have an entry of their own, the first by name. The entry `others` stands for all further
+    /// Returns whether each server responded last time, by `host:port`, without servers that were not tried yet, or not
+    /// for three minutes since they were away. At most `most` servers have an entry of their own, the first by name. The entry `others` stands for all further
     /// servers, and `external` for all servers that owners of tenants have chosen. These two entries are up if all of
     /// their servers are.
-    pub fn servers(&self, most: usize) -> Vec<(String, bool)> {
+    pub fn servers(&self, most: usize, now: Instant) -> Vec<(String, bool)> {
         let (mut shown, mut single) = (BTreeMap::new(), 0);
         for KnownServer { server, .. } in self.servers.lock().values() {
-            let Some(is_up) = server.is_up() else { continue };
+            let Some(is_up) = server.is_up(now) else { continue };
             let name = match server.name.is_external {
                 true => EXTERNAL,
                 false if single < most => {
@@ -218,7 +226,7 @@ impl Counts {
         let name = ServerName { is_external, hosts };
         let mut servers = self.servers.lock();
         let known = servers.entry(name.clone()).or_insert_with(|| {
-            let server = Server { name, state: AtomicU8::new(NOT_TRIED), used: Mutex::default() };
+            let server = Server { name, state: Mutex::default(), used: Mutex::default() };
             KnownServer { server: Arc::new(server), users: 0 }
         });
         known.users += 1;
@@ -285,15 +293,29 @@ mod tests {
     fn server_is_shown_from_its_first_response_until_its_last_tenant_leaves() {
         let counts = Counts::default();
         let (one, same) = (counts.add_server("a:1".into(), false), counts.add_server("a:1".into(), false));
-        assert_eq!(counts.servers(50), []);
+        assert_eq!(counts.servers(50, Instant::now()), []);
         one.responded(false);
-        assert_eq!(counts.servers(50), named(&[("a:1", false)]));
+        assert_eq!(counts.servers(50, Instant::now()), named(&[("a:1", false)]));
         same.responded(true);
-        assert_eq!(counts.servers(50), named(&[("a:1", true)]));
+        assert_eq!(counts.servers(50, Instant::now()), named(&[("a:1", true)]));
         counts.leave_server(&one);
-        assert_eq!(counts.servers(50), named(&[("a:1", true)]));
+        assert_eq!(counts.servers(50, Instant::now()), named(&[("a:1", true)]));
         counts.leave_server(&same);
-        assert_eq!(counts.servers(50), []);
+        assert_eq!(counts.servers(50, Instant::now()), []);
+    }
+
+    #[test]
+    fn server_counts_as_away_for_three_minutes_after_it_did_not_respond() {
+        let counts = Counts::default();
+        let server = counts.add_server("a:1".into(), false);
+        let after = |seconds| counts.servers(50, Instant::now() + Duration::from_secs(seconds));
+        server.responded(false);
+        assert_eq!(
+            [after(0), after(179), after(180)],
+            [named(&[("a:1", false)]), named(&[("a:1", false)]), vec![]]
+        );
+        server.responded(true);
+        assert_eq!(after(1_000_000), named(&[("a:1", true)]));
     }
 
     #[test]
@@ -304,8 +326,8 @@ mod tests {
             counts.add_server(format!("a-{number}:1"), true).responded(true);
         }
         let expected = [("external", true), ("others", false), ("own-10:1", true), ("own-11:1", true)];
-        assert_eq!(counts.servers(2), named(&expected));
-        assert_eq!(counts.servers(30).len(), 31);
+        assert_eq!(counts.servers(2, Instant::now()), named(&expected));
+        assert_eq!(counts.servers(30, Instant::now()).len(), 31);
     }
 
     #[test]

@@ -266,10 +266,10 @@ impl Pool {
         let until = until.clamp(begun + CONNECT, begun + WAIT);
         let target = target(self.url.expose_secret(), self.external.as_ref()).map_err(unavailable)?;
         let connected = connected(&configured(target), opening, until).await;
-        let has_responded =
-            connected.as_ref().is_ok_and(|result| result.as_ref().err().is_none_or(is_response));
-        self.server.responded(has_responded);
+        // After a success, the first statement says whether the server responds: a pooler accepts connections while its server is away.
         if !matches!(connected, Ok(Ok(_))) {
+            let is_refused = matches!(&connected, Ok(Err(error)) if is_response(error));
+            self.server.responded(is_refused);
             self.is_away.store(true, Ordering::Relaxed);
         }
         let connected = connected.map_err(|_| unavailable(NoConnection::Silent))?;

@@ -1,10 +1,12 @@
 //! PostgreSQL behind a PgBouncer in transaction mode, with one session of the server for all connections: no setting, no
 //! lock and no prepared statement of a session survives a transaction.
 
+use std::time::Instant;
+
 use docket_domain::delivery::{DeliveryId, Next, Outcome, Report};
 use docket_program::clock::Clock;
 use docket_rig::pgbouncer::PgBouncer;
-use docket_rig::postgres;
+use docket_rig::postgres::{self, PostgresServer};
 use docket_rig::tenant_database::{Place, T0, TenantDatabase};
 use docket_schema::{INDEX_LOCK, indexes};
 use docket_store::Database;
@@ -94,6 +96,25 @@ async fn limits_hold_in_a_transaction_and_not_after_it() {
     transaction.commit().await.expect("a commit");
     let row = pooled.rig.reader().await.query_opt(settings, Vec::new()).await.expect("a statement");
     assert_eq!(row.expect("a row").get::<String>(0).expect("a text"), "0 0");
+}
+
+/// A pooler takes connections while its server is away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connection_to_a_pooler_is_no_response_of_its_server() {
+    let server = PostgresServer::start().await;
+    let direct = server.database().await;
+    let url = direct.clone();
+    let start = move || PgBouncer::start(&url, 1);
+    let pooler = tokio::task::spawn_blocking(start).await.expect("PgBouncer starts, see above");
+    let budget = Budget::new(ConnectionLimits { total: 1, per_tenant: 1 });
+    let database = Database::Postgres(Postgres::within(&pooler.url(&direct), &budget).expect("a URL"));
+    let is_up = || budget.counts().servers(1, Instant::now()).first().map(|(_, is_up)| *is_up);
+    let asked = async || database.reader().await?.query("SELECT 1", Vec::new()).await;
+    assert!(asked().await.is_ok() && is_up() == Some(true));
+    server.crash();
+    assert!(asked().await.is_err() && is_up() == Some(false));
+    let connected = database.reader().await;
+    assert_eq!(is_up(), Some(false), "{:?}", connected.err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
