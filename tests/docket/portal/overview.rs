@@ -4,6 +4,7 @@ use docket_domain::delivery::Status;
 use docket_rig::tenant_database::ended_sql;
 use docket_tests::people::ALEX;
 use docket_tests::server::eventually;
+use docket_tests::stores;
 
 use super::rig::Browser;
 use crate::delivery::stage::{ONCE, SOON, Webhook, stage};
@@ -70,5 +71,38 @@ async fn lost_deliveries_are_counted_in_the_chosen_period_alone() {
             page.text().contains(&format!("<h2>Lost</h2><b class=\"bad\">{lost}</b>")),
             "{range}: {page:?}"
         );
+    }
+}
+
+#[tokio::test]
+async fn settings_have_changed_only_if_that_was_after_the_last_failure_of_the_same_webhook() {
+    let nowhere = |name: &str| Webhook::new(name, "https://127.0.0.1:9/");
+    let (home, server, _) = stage(&[nowhere("one"), nowhere("two")], ONCE).await;
+    let database = home.open("ACME");
+    for (number, seconds_ago) in [(1, 600), (2, 20)] {
+        lose(&home, number);
+        database.change(&format!(
+            "INSERT INTO attempt_history (delivery_id, attempt_no, started_at_ms, failure_class)
+               SELECT id, 5, finished_at_ms - {seconds_ago}000, failure_class FROM delivery_history WHERE id LIKE '%{number:012x}'"
+        ));
+    }
+    database.change(
+        "UPDATE delivery_history SET webhook = 'default/two/C-1', webhook_name = 'default/two' WHERE id LIKE '%000000000002'",
+    );
+    // Both were changed between the two failures.
+    for name in ["one", "two"] {
+        database.change(&format!(
+            "INSERT INTO audit (at_ms, id, event, subject, count)
+               VALUES ({} - 300000, 'of-{name}', 'WebhookChanged', 'webhook default/{name}', 1)",
+            stores::now_ms()
+        ));
+    }
+    let overview = Browser::signed_in(&server, "acme", ALEX).await.get("/portal").await;
+    let lines = overview.text().split("<article class=\"problem\">").skip(1);
+    let lines: Vec<&str> = lines.filter_map(|line| line.split("</article>").next()).collect();
+    assert_eq!(lines.len(), 2, "{overview:?}");
+    for line in lines {
+        let is_one = line.contains(">default/one</a>");
+        assert_eq!(line.contains("Its settings have changed since"), is_one, "{line}");
     }
 }

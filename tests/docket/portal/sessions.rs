@@ -10,7 +10,7 @@ use serde_json::json;
 use super::rig::{
     Browser, cookie_attributes, forgets_session, hidden, is_protected, session_cookie, token_of_before,
 };
-use crate::api::rig::Rig;
+use crate::api::rig::{Rig, home};
 use crate::serve::stage::Stage;
 
 const PAGES: [&str; 6] = [
@@ -248,6 +248,22 @@ async fn sign_out_ends_each_token_of_the_session_and_no_other_session() {
     // It is remembered until the session would have ended: twelve hours after the sign-in, which was 4,000 s ago.
     let late = format!("SELECT count(*) FROM ended_session WHERE until_ms > {} + 36000000", stores::now_ms());
     assert_eq!(rig.count(&late), 1);
+}
+
+#[tokio::test]
+async fn sign_outs_are_requests_that_the_limit_of_the_tenant_counts() {
+    let home = home(&[("acme", 'a')], "");
+    let limits = home.log("limits.yaml");
+    std::fs::write(&limits, "defaults: {requestsPerSecond: 1, requestBurst: 8}").expect("writable");
+    let rig = Rig::on(home, &format!("--tenant-limits {}", limits.display())).await;
+    let browser = Browser::signed_in(&rig.server, "acme", ALEX).await;
+    let csrf = hidden(&browser.get("/portal").await, "csrf");
+    // A program need not forget its cookie.
+    let mut statuses = Vec::new();
+    for _ in 0..20 {
+        statuses.push(browser.post("/portal/sign-out", &[("csrf", &*csrf)]).await.status);
+    }
+    assert!(statuses[0] == 303 && statuses.contains(&429), "{statuses:?}");
 }
 
 #[tokio::test]
