@@ -1,5 +1,7 @@
 //! The command line, beside a `docket dev` that runs on the same files.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::time::Duration;
 
 use docket_rig::ports::free_port;
@@ -386,6 +388,11 @@ async fn results_are_printed_as_json_with_the_fields_of_the_api() {
         (["--kind", "first"], 1),
         (["--kind", "resend"], 0),
         (["--resend-id", other.as_str()], 0),
+        (["--class", "ServerError"], 0),
+        (["--order", order], 1),
+        (["--order", "W9"], 0),
+        (["--work-order", "WO-9"], 0),
+        (["--invoice", "INV-9"], 0),
     ] {
         let listed = json_of(&rig.home, &[&["deliveries", "list"][..], &filter[..]].concat());
         assert_eq!(listed["deliveries"].as_array().map(Vec::len), Some(count), "{filter:?}: {listed}");
@@ -587,6 +594,26 @@ async fn a_health_check_says_what_each_answered() {
     assert_eq!((done, checks), (true, json!({"checks": [{"url": well, "healthy": true, "problem": null}]})));
     fails(&rig.home, &["healthcheck", "--url", "https://127.0.0.1/"], "", "must be an http:// URL");
     fails(&rig.home, &["healthcheck"], "", "--url");
+}
+
+#[test]
+fn health_check_waits_for_a_server_that_is_not_ready_yet_only_if_asked_to() {
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/readyz", server.local_addr().expect("bound"));
+    let answers = std::thread::spawn(move || {
+        for status in ["503 Service Unavailable", "503 Service Unavailable", "200 OK"] {
+            let (mut client, _) = server.accept().expect("a client");
+            let mut request = [0; 1024];
+            assert!(client.read(&mut request).expect("a request") > 0);
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            client.write_all(answer.as_bytes()).expect("it reads");
+        }
+    });
+    let home = Home::new();
+    fails(&home, &["healthcheck", "--url", &url], "", "503");
+    let (done, text) = home.command(&["healthcheck", "--url", &url, "--wait", "30s"], "");
+    assert!(done && text == format!("{url}: 200\n"), "{text}");
+    answers.join().expect("all were asked for");
 }
 
 #[test]
