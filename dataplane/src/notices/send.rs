@@ -122,16 +122,14 @@ impl Mailer {
         // Without a portal there is no page to end a subscription at.
         let Some(portal) = self.portal.of(tenant) else { return Ok(0) };
         let news = notices::news(&mut database.patient_reader().await?).await?;
-        let (mut waiting, mut tried) = (0, 0);
         let messages = recipients.iter().filter_map(|recipient| message(recipient, &news));
-        for message in messages.collect::<Vec<_>>() {
-            let is_due = message.recipient.due_at_ms <= self.clock.now_ms();
-            if !is_due || tried >= MOST_OF_VISIT || self.is_paused() {
-                waiting += 1;
-                continue;
+        let messages: Vec<_> = messages.collect();
+        let mut waiting = i64::try_from(messages.len()).unwrap_or(i64::MAX);
+        for message in of_visit(&messages, self.clock.now_ms()) {
+            if self.is_paused() {
+                break;
             }
-            tried += 1;
-            waiting += i64::from(!self.send_one(tenant, database, &portal, &message).await?);
+            waiting -= i64::from(self.send_one(tenant, database, &portal, message).await?);
         }
         Ok(waiting)
     }
@@ -270,6 +268,11 @@ fn message<'a>(recipient: &'a Recipient, news: &'a [News]) -> Option<DueMessage<
     (!news.is_empty()).then_some(DueMessage { recipient, news })
 }
 
+/// The messages that one visit sends.
+fn of_visit<'a>(messages: &'a [DueMessage<'a>], now_ms: i64) -> Vec<&'a DueMessage<'a>> {
+    messages.iter().filter(|message| message.recipient.due_at_ms <= now_ms).take(MOST_OF_VISIT).collect()
+}
+
 /// The pause after the last of `failures` in a row, which are at least one. `None`: the message is given up.
 fn pause_after(failures: i64) -> Option<Duration> {
     let doubled = u32::try_from(failures - 1).unwrap_or(u32::MAX);
@@ -320,6 +323,15 @@ mod tests {
         };
         assert_eq!(message_to(&asked), Some((true, None)));
         assert_eq!(message_to(&Recipient { due_at_ms: i64::MAX, ..asked }), None, "it was sent");
+    }
+
+    #[test]
+    fn visit_sends_twenty_messages_that_are_due() {
+        let news = [lost("a/one/C-1", 3)];
+        let due = |due_at_ms| Recipient { due_at_ms, ..recipient(None, None, true) };
+        let recipients: Vec<_> = (0..30).map(|number| due(100 - number % 2)).collect();
+        let messages: Vec<_> = recipients.iter().filter_map(|recipient| message(recipient, &news)).collect();
+        assert_eq!([98, 99, 100].map(|now_ms| of_visit(&messages, now_ms).len()), [0, 15, 20]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use docket_crds::WebhookConfig;
 use docket_domain::audit::AuditEvent;
 use docket_domain::diagnosis::{self, StandardHeaders};
 use docket_domain::event::LONGEST_EVENT_ID;
+use docket_listener::fair_share::Share;
 use docket_portal::logs::Filters;
 use docket_portal::names::unknown_webhook;
 use docket_portal::verify::{self, BodyComparison, Finding, Verify};
@@ -56,11 +57,7 @@ pub async fn check(
     // At most 200 HMACs for each signature and secret, 1,400 if the body is short. One form per tenant at a time; also when its user
     // has gone.
     let turn = state.diagnoses.take(viewer.caller.tenant.uid.clone(), 1).await?;
-    let findings = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
-        findings(&secrets, &pasted, now)
-    })
-    .await;
+    let findings = tokio::task::spawn_blocking(move || findings(turn, &secrets, &pasted, now)).await;
     let findings = Some(findings.map_err(|_| ApiError::Internal)?);
     let comparison = comparison(&state, &viewer, &sent).await?;
     Ok(shown(&viewer, Verdict { sent, wrong, findings, comparison }))
@@ -133,7 +130,8 @@ async fn comparison(
     Ok(Some(BodyComparison::of(&body, sent.value("body").as_bytes())))
 }
 
-fn findings(secrets: &[Vec<u8>], sent: &Filters, now: Timestamp) -> Vec<Finding> {
+/// What is wrong with each signature. The turn ends with the check.
+fn findings(_turn: Share, secrets: &[Vec<u8>], sent: &Filters, now: Timestamp) -> Vec<Finding> {
     let value = |name| Some(sent.value(name).trim()).filter(|value| !value.is_empty());
     let body = sent.value("body").as_bytes();
     let fault = |fault: &dyn std::fmt::Display| fault.to_string();

@@ -98,3 +98,36 @@ async fn worker_without_an_smtp_server_leaves_the_turn_to_one_that_has_it_and_co
     let sent = async || sends.metric("docket_mails_total{result=\"sent\"}").await == 1.0;
     eventually("it is settled", SOON, sent).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn worker_visits_each_tenant_in_an_interval() {
+    let stage = Stage::new().await;
+    stage.add_blue().await;
+    let mail = MailServer::start();
+    let flags = format!("{} --mail-interval 60s", mail.flags(&stage.home));
+    let worker = stage.spawn("worker", &flags).ready(&stage.home).await;
+    let visits = "docket_upkeep_tenants_total{task=\"notices\",result=\"ok\"}";
+    eventually("both were visited", SOON, async || worker.metric(visits).await == 2.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn third_link_of_a_source_is_refused_while_two_are_read() {
+    let stage = Stage::new().await;
+    let portal = stage.serve("portal").await;
+    let client = postgres::client(&stage.database).await;
+    client.batch_execute("BEGIN; LOCK TABLE mail_link IN ACCESS EXCLUSIVE MODE").await.expect("a lock");
+    let waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'mail_link'::regclass AND NOT granted";
+    let waiting = async || client.query_one(waiting, &[]).await.expect("a statement").get::<_, i64>(0);
+    let (host, path) =
+        (format!("acme.localhost:{}", portal.api.port()), format!("/portal/mail/{}", "0f".repeat(32)));
+    let headers = [("host", host.as_str())];
+    let link = async || portal.send("GET", &path, &headers, "").await.status;
+    let third = async {
+        eventually("two are read", SOON, async || waiting().await == 2).await;
+        let status = link().await;
+        client.batch_execute("ROLLBACK").await.expect("a statement");
+        status
+    };
+    let (one, two, third) = tokio::join!(link(), link(), third);
+    assert_eq!([one, two, third], [200, 200, 503]);
+}
