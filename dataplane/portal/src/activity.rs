@@ -315,6 +315,13 @@ mod tests {
             "href=\"/portal/activity?event=TestSent&amp;from=2027-01-09\" aria-current=\"true\">7 days</a>";
         assert!(text.contains(chosen), "{text}");
         assert!(text.contains("href=\"/portal/activity?event=TestSent\">All</a>"), "{text}");
+        for (from, words) in [("2027-01-15", "Today"), ("2026-12-17", "30 days")] {
+            let link = format!("href=\"/portal/activity?event=TestSent&amp;from={from}\">{words}</a>");
+            assert!(text.contains(&link), "{link}: {text}");
+        }
+        assert!(!text.contains(">Newest</a>") && text.contains("rel=\"next\">Older</a>"), "{text}");
+        let older = shown(&[("event", "TestSent"), ("cursor", "b")], Vec::new());
+        assert!(older.contains("href=\"/portal/activity?event=TestSent\">Newest</a>"), "{older}");
         assert!(text.contains("No entry matches") && text.contains("type=\"date\" name=\"from\""), "{text}");
         assert!(shown(&[], Vec::new()).contains("Nothing is recorded yet"));
     }

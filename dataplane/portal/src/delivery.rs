@@ -592,6 +592,18 @@ mod tests {
     }
 
     #[test]
+    fn each_number_leads_to_all_deliveries_about_it() {
+        let about = ["web order", "work order", "invoice"].map(|kind| (kind, "N&1".to_owned())).to_vec();
+        let text = page(&frame(), &detail(Delivery { about, ..delivery() }));
+        for (parameter, kind) in
+            [("webOrderId", "web order"), ("workOrder", "work order"), ("invoiceNumber", "invoice")]
+        {
+            let link = format!("?{parameter}=N%261\">All deliveries about {kind} N&amp;1</a>");
+            assert!(text.contains(&link), "{link}: {text}");
+        }
+    }
+
+    #[test]
     fn no_text_of_a_receiver_or_an_order_is_markup() {
         let mut hostile = delivery();
         hostile.requested_by = Some(HOSTILE.into());
@@ -641,6 +653,7 @@ mod tests {
         assert_eq!(text.matches("<li class=\"bad\">").count(), 1);
         shown.attempts[4].response = Some("other".into());
         let text = page(&frame(), &shown);
+        assert!(text.contains("<p class=\"said\">other</p>"), "the last answer: {text}");
         assert!(
             text.contains("<strong>Attempts 2 to 4</strong>")
                 && text.contains("<strong>Attempt 5</strong> · 503 · "),
@@ -741,6 +754,11 @@ mod tests {
         assert!(text.contains("<a href=\"/portal/logs/new\">Open the resend</a>"), "{text}");
         assert!(!text.contains("Then resend") && !text.contains("/portal/logs/set-aside"), "{text}");
         assert!(shown(vec![resend.clone()], Status::Pending).contains("is being sent again"));
+        let newest = Delivery { id: "newest".into(), ..resend.clone() };
+        let text = shown(vec![newest, resend.clone()], Status::Succeeded);
+        let links = text.split("href=\"/portal/logs/").skip(1).filter_map(|rest| rest.split('"').next());
+        let links: Vec<&str> = links.filter(|id| id.starts_with("new")).collect();
+        assert_eq!(links, ["newest", "new", "newest"], "the newest is opened, and the last of the chain");
         assert!(shown(vec![resend], Status::DeadLetter).contains("failed for good as well"));
     }
 

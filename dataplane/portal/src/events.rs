@@ -80,6 +80,9 @@ mod tests {
         );
         assert_eq!(text.matches("Switched off for this tenant").count(), 1);
         assert_eq!(text.matches("No active webhook subscribes").count(), 1);
+        for badge in ["1 webhook", "No webhook", "Switched off"] {
+            assert!(text.contains(&format!("<span>{badge}</span></span>")), "{badge}: {text}");
+        }
         assert!(
             text.contains("default/&lt;i&gt;") && !text.contains("<i>") && !text.contains("<b>"),
             "{text}"

@@ -613,6 +613,12 @@ pub(crate) mod tests {
         let own = page(&frame(), &Log { customers: Vec::new(), ..of(&[], Vec::new(), None) });
         assert!(text.contains(">&lt;b&gt;Two (C-2)</option>") && !own.contains("customerCode"), "{own}");
         assert!(text.contains(">C-1</option>"), "it has no name: {text}");
+        let names = [("C-1", "one"), ("C-2", "Two"), ("C-3", "Another")];
+        let customer_names = names.map(|(code, name)| (code.to_owned(), name.to_owned())).into();
+        let codes = names.map(|(code, _)| code.to_owned()).to_vec();
+        let log = Log { customers: codes, customer_names, ..of(&[], Vec::new(), None) };
+        let codes: Vec<String> = customers(&log).into_iter().map(|(code, _)| code).collect();
+        assert_eq!(codes, ["C-3", "C-1", "C-2"], "by their names");
     }
 
     #[test]
@@ -643,6 +649,17 @@ pub(crate) mod tests {
         assert!(text.contains(&format!("href=\"{href}&amp;cursor=new\"")), "{text}");
         assert!(text.contains(&format!("href=\"{href}\"")), "{text}");
         assert!(text.contains("<option value=\"Lost, resent or set aside\" selected>"), "{text}");
+    }
+
+    #[test]
+    fn next_search_stays_within_the_resend_of_a_link_and_begins_at_its_newest_delivery() {
+        let sent = [("resendId", "0f"), ("pageSize", "7"), ("cursor", "old")];
+        let text = log(&sent, vec![delivery()], None);
+        for (name, value) in [("resendId", "0f"), ("pageSize", "7")] {
+            let field = format!("<input type=\"hidden\" name=\"{name}\" value=\"{value}\">");
+            assert!(text.contains(&field), "{field}: {text}");
+        }
+        assert!(text.contains("one resend has queued") && !text.contains("name=\"cursor\""), "{text}");
     }
 
     #[test]

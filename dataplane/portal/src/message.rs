@@ -77,3 +77,35 @@ fn next(status: u16, frame: Option<&Frame>) -> Markup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::tests::frame;
+
+    #[test]
+    fn error_says_whom_to_ask_and_leads_only_where_the_user_may_go() {
+        let of = |status, role: Option<Role>| {
+            let fields = [("x<", "is <b>")];
+            let message = ErrorMessage { status, detail: "No <i>", fields: &fields, request_id: "7f" };
+            page(&message, role.map(|role| Frame { role, ..frame() }).as_ref())
+        };
+        let stranger = of(404, None);
+        for part in [
+            "<h1>There is no such page</h1>",
+            "<p>No &lt;i&gt;</p>",
+            "<code>x&lt;</code>: is &lt;b&gt;",
+            "<code>7f</code>",
+            "href=\"/portal/sign-in\">Sign in</a>",
+        ] {
+            assert!(stranger.contains(part), "{part}: {stranger}");
+        }
+        let overview = "href=\"/portal\">Go to the overview</a>";
+        let (without, contact) = (of(403, Some(Role::None)), of(403, Some(Role::Contact("C-1".into()))));
+        assert!(without.contains("Sign in as another user</a>") && !without.contains(overview), "{without}");
+        assert!(contact.contains(overview) && contact.contains("Ask an administrator"), "{contact}");
+        for (status, waits) in [(404, false), (429, true), (503, true), (500, false)] {
+            assert_eq!(of(status, None).contains("Nothing is lost."), waits, "{status}");
+        }
+    }
+}

@@ -359,6 +359,22 @@ mod tests {
     }
 
     #[test]
+    fn navigation_has_what_the_user_may_see_and_counts_what_needs_attention() {
+        let of = |role, attention| {
+            let text = Frame { role, attention, ..frame() }.navigation(None).into_string();
+            let is_linked = |section: &Section| text.contains(&format!("href=\"{}\"", section.path()));
+            (Section::ALL.into_iter().filter(is_linked).collect::<Vec<_>>(), text.contains(">3</span>"))
+        };
+        let of_customer =
+            |section: &Section| !matches!(section, Section::Keys | Section::People | Section::Activity);
+        assert_eq!(of(Role::Administrator, 3), (Section::ALL.to_vec(), true));
+        let contact: Vec<Section> = Section::ALL.into_iter().filter(of_customer).collect();
+        assert_eq!(of(Role::Contact("C-1".into()), 3), (contact, true));
+        assert_eq!(of(Role::None, 3), (Vec::new(), false));
+        assert!(!of(Role::Administrator, 0).1);
+    }
+
+    #[test]
     fn menu_of_a_narrow_window_names_the_section_and_repeats_no_title() {
         let of = |section| page(&frame(), section, "A long title", &html! {});
         let summary = "<summary>Menu · Acme &lt;b&gt;";

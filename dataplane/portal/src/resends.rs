@@ -584,6 +584,29 @@ mod tests {
     }
 
     #[test]
+    fn preview_leads_to_its_deliveries_and_the_list_to_older_resends() {
+        let sent =
+            [("webhook", "a/b"), ("event", "order.created"), ("from", "2026-11-01"), ("to", "2026-11-02")];
+        let choice = Filters(sent.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+        let text =
+            page(&frame(), &Resends { choice, preview: Some(seven()), next: Some("c/1".into()), ..empty() });
+        let filters = "event=order.created&amp;from=2026-11-01&amp;to=2026-11-02\"";
+        for link in [
+            "href=\"/portal/resends?cursor=c%2F1\" rel=\"next\">Older</a>",
+            &format!("href=\"/portal/logs?webhook=a%2Fb&amp;deadLetter=open&amp;{filters}"),
+        ] {
+            assert!(text.contains(link), "{link}: {text}");
+        }
+        assert!(!text.contains(">Newest</a>"), "{text}");
+        let choice = Filters(vec![("cursor".into(), "c".into())]);
+        let last = page(&frame(), &Resends { choice, ..empty() });
+        assert!(
+            last.contains("href=\"/portal/resends\">Newest</a>") && !last.contains(">Older</a>"),
+            "{last}"
+        );
+    }
+
+    #[test]
     fn choice_is_made_by_the_names_of_webhooks_and_says_what_is_wrong() {
         let name =
             |full_name: &str, name: &str| WebhookName { full_name: full_name.into(), name: name.into() };

@@ -164,6 +164,23 @@ mod tests {
     }
 
     #[test]
+    fn form_keeps_what_its_user_was_and_only_a_session_can_end() {
+        let checked = |is_contact| {
+            let text = page(&SignInPage { is_contact, ..SignInPage::default() });
+            ["employee", "contact"].map(|kind| text.contains(&format!("value=\"{kind}\" checked>")))
+        };
+        assert_eq!([checked(false), checked(true)], [[true, false], [false, true]]);
+        let refusal = Some("No <b>".to_owned());
+        let text = page(&SignInPage { user_id: "\"><i>".into(), refusal, ..SignInPage::default() });
+        assert!(
+            text.contains("role=\"alert\">No &lt;b&gt;<") && text.contains("value=\"&quot;&gt;&lt;i&gt;\"")
+        );
+        assert!(!text.contains("signed in already"), "{text}");
+        let signed_in = page(&SignInPage { csrf: Some("c0ffee".into()), ..SignInPage::default() });
+        assert!(signed_in.contains("action=\"/portal/sign-out\"") && signed_in.contains("value=\"c0ffee\""));
+    }
+
+    #[test]
     fn form_to_send_again_has_all_fields_and_asks_for_its_secrets() {
         let fields = [("targetUrl", "https://<h>.example/"), ("version", "7")];
         let form = FormToSend {
