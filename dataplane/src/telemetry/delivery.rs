@@ -299,13 +299,14 @@ mod tests {
     fn work_of_the_worker_is_read_when_metrics_are_requested() {
         let metrics = Metrics::default();
         assert_has(&metrics, &["docket_worker_slots 0", "docket_attempts_in_flight{class=\"slow\"} 0"]);
-        let connections = Connections { in_use: 3, idle: 2, waiting: 5, reused: 7, ..Default::default() };
+        let connections =
+            Connections { in_use: 3, idle: 2, opening: 11, starving: 10, waiting: 5, opened: 9, reused: 7 };
         metrics.delivery.watch(move || Running {
             quick: 4,
             slow: 1,
             slots: 8,
             leases: 6,
-            starting: 0,
+            starting: 12,
             connections,
         });
         assert_has(
@@ -317,7 +318,10 @@ mod tests {
                 "docket_leases 6",
                 "docket_receiver_connections{state=\"in_use\"} 3",
                 "docket_receiver_connections{state=\"idle\"} 2",
-                "docket_receiver_connections{state=\"opening\"} 0",
+                "docket_attempts_starting 12",
+                "docket_receiver_connections{state=\"opening\"} 11",
+                "docket_receiver_openings_starving 10",
+                "docket_receiver_connections_opened_total 9",
                 "docket_receiver_connections_reused_total 7",
                 "docket_attempts_waiting_for_connection 5",
             ],

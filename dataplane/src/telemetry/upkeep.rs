@@ -132,11 +132,18 @@ mod tests {
         }
         upkeep.round(Task::Sweep, 1_764_230_400_999, Duration::from_secs(2));
         upkeep.visited(Task::Sweep, false);
+        upkeep.swept(2);
+        upkeep.deleted_deliveries(3);
+        upkeep.deleted_audit_entries(4);
         let after = text(&upkeep);
         for series in [
             "docket_upkeep_last_round_timestamp_seconds{task=\"sweep\"} 1764230400",
             "docket_upkeep_round_seconds_bucket{le=\"10.0\",task=\"sweep\"} 1",
             "docket_upkeep_tenants_total{task=\"sweep\",result=\"failed\"} 1",
+            "docket_upkeep_tenants_total{task=\"sweep\",result=\"ok\"} 0",
+            "docket_deliveries_swept_total 2",
+            "docket_deliveries_deleted_total 3",
+            "docket_audit_entries_deleted_total 4",
         ] {
             assert!(after.lines().any(|line| line == series), "{series} in:\n{after}");
         }

@@ -102,6 +102,11 @@ async fn an_unknown_route_is_a_problem_whatever_the_method() {
             refused(&reply, 404, "There is no such route; see /swagger");
         }
     }
+    // A client can't add series, and its path may hold a name.
+    let metrics = request(rig.server.management, "GET", "/metrics", &[], "").await.expect("metrics");
+    let metrics = metrics.text();
+    assert!(metrics.contains("docket_http_requests_total{route=\"unknown\",code=\"404\"} "), "{metrics}");
+    assert!(!metrics.contains("passwd") && !rig.log.text().contains("passwd"), "{metrics}");
 }
 
 #[tokio::test]

@@ -133,11 +133,13 @@ impl Write for LineWriter<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::panic;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Instant;
 
     use super::*;
+    use crate::logging::log_panics;
 
     /// Collects the lines that are written, and counts the writes.
     #[derive(Clone, Default)]
@@ -225,6 +227,22 @@ mod tests {
         let ends: Vec<_> = text.lines().map(|line| line.rsplit(' ').next()).collect();
         assert_eq!(ends, [Some("first"), Some("second"), Some("third")]);
         lines.end();
+    }
+
+    #[test]
+    fn panic_is_logged_by_its_place_and_without_its_message() {
+        let file = File::default();
+        let lines = Lines::new(file.clone());
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(lines.clone()).finish();
+        let before = panic::take_hook();
+        log_panics();
+        let panicked = tracing::subscriber::with_default(subscriber, || {
+            panic::catch_unwind(|| "hunter2".parse::<u8>().expect("hunter2 is no number"))
+        });
+        panic::set_hook(before);
+        lines.end();
+        let text = file.text();
+        assert!(panicked.is_err() && text.contains(file!()) && !text.contains("hunter2"), "{text}");
     }
 
     #[test]
