@@ -249,6 +249,26 @@ mod tests {
     }
 
     #[test]
+    fn pages_lead_to_each_other_in_the_order_of_the_navigation() {
+        let site = Site::new(true);
+        let page = |path: &str| String::from_utf8_lossy(site.get(path).expect("a page").bytes).into_owned();
+        // The page of a link, as its path from the root.
+        let linked = |text: &str, to: &str| {
+            let (_, after) = text.split_once(&format!("rel=\"{to}\" href=\""))?;
+            Some(after.split('"').next()?.trim_start_matches("../").to_owned())
+        };
+        let first = "index.html".to_owned();
+        assert_eq!(linked(&page(first.as_str()), "prev"), None);
+        let (mut at, mut seen) = (first, 0);
+        while let Some(next) = linked(&page(at.as_str()), "next") {
+            assert_eq!(linked(&page(next.as_str()), "prev").as_deref(), Some(at.as_str()), "{next}");
+            (at, seen) = (next, seen + 1);
+            assert!(seen < 1_000, "{at}");
+        }
+        assert!(seen > 20, "{seen} after the first");
+    }
+
+    #[test]
     fn a_search_finds_pages_and_escapes_the_query() {
         let site = Site::new(true);
         let found = site.search("rotate signing SECRET");

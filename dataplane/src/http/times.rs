@@ -47,3 +47,16 @@ pub fn time(ms: i64) -> Time {
 pub fn timestamp(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_another_program_stored_ends_no_response() {
+        assert_eq!(timestamp(1_500).as_millisecond(), 1_500);
+        assert_eq!([i64::MIN, i64::MAX].map(timestamp), [Timestamp::UNIX_EPOCH; 2]);
+        let written = serde_json::to_value(time(1_500)).expect("a text");
+        assert_eq!(written, "1970-01-01T00:00:01.500Z");
+    }
+}

@@ -311,3 +311,16 @@ fn cut<T>(found: &mut Vec<T>, limit: i64) -> bool {
     found.truncate(limit);
     more
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_is_cut_after_its_limit_and_says_so() {
+        for (found, kept, more) in [(0, 0, false), (2, 2, false), (3, 2, true)] {
+            let mut list = vec![(); found];
+            assert_eq!((cut(&mut list, 2), list.len()), (more, kept), "{found}");
+        }
+    }
+}

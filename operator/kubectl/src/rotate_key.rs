@@ -248,6 +248,13 @@ mod tests {
             ("kustomize.toolkit.fluxcd.io/namespace", "flux-system"),
         ];
         assert_eq!(of(&flux, &[]).as_deref(), Some("the Flux Kustomization flux-system/x"));
+        let release = [
+            ("helm.toolkit.fluxcd.io/name", "y"),
+            ("helm.toolkit.fluxcd.io/namespace", "apps"),
+            ("app.kubernetes.io/managed-by", "Helm"),
+        ];
+        let of_release = of(&release, &[("meta.helm.sh/release-name", "r")]);
+        assert_eq!(of_release.as_deref(), Some("the Flux HelmRelease apps/y"), "Flux runs Helm");
         assert_eq!(of(&[], &[("argocd.argoproj.io/tracking-id", "a")]).as_deref(), Some("Argo CD (a)"));
         let helm = [("app.kubernetes.io/managed-by", "Helm")];
         assert_eq!(of(&helm, &[("meta.helm.sh/release-name", "r")]).as_deref(), Some("the Helm release r"));
@@ -256,7 +263,9 @@ mod tests {
             let entry = ManagedFieldsEntry { manager: Some(name.to_owned()), ..Default::default() };
             owner(&ObjectMeta { managed_fields: Some(vec![entry]), ..Default::default() })
         };
-        assert_eq!(of_manager("argocd-controller").as_deref(), Some("Argo CD"));
+        for (manager, tool) in APPLIERS {
+            assert_eq!(of_manager(manager).as_deref(), Some(tool));
+        }
         assert_eq!(of_manager("kubectl-client-side-apply"), None);
     }
 }

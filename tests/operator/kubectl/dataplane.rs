@@ -270,6 +270,25 @@ async fn dead_letters_are_found_traced_and_resent_without_what_they_say() {
         stage.get(&token, &format!("webhooks/{webhook}/trace?number={number}")).await
     };
     eventually("it is served", SOON, async || trace("quiet", "none").await.status == 404).await;
+    assert_eq!(trace("No_Name", "none").await.status, 400, "no role could name it");
+    // The choice of dead letters, and of the time at which the user has seen them.
+    let counted = async |route: &str, body: Value| {
+        let reply = stage.ask("POST", &token, &format!("webhooks/orders/{route}"), &body.to_string()).await;
+        assert_eq!(reply.status, 200, "{route}: {reply:?}");
+        reply.json()["count"].as_i64()
+    };
+    for route in ["preview", "set-aside/preview"] {
+        for (body, count) in [
+            (json!({}), 1),
+            (json!({"from": "2020-01-01", "to": "2999-01-01", "limit": 1}), 1),
+            (json!({"to": "2020-01-01"}), 0),
+            (json!({"from": "2999-01-01"}), 0),
+            (json!({"event": "note.created"}), 0),
+        ] {
+            assert_eq!(counted(route, body.clone()).await, Some(count), "{route} {body}");
+        }
+    }
+    assert_eq!(counted("set-aside/preview", json!({"endedBefore": "2020-01-01"})).await, Some(0));
     let (none, others) = (trace("quiet", "none").await, trace("quiet", &order).await);
     assert_eq!((others.status, &others.json()["detail"]), (404, &none.json()["detail"]), "{others:?}");
     assert_eq!(trace("orders", &order).await.json()["order"]["webOrderId"], order);
@@ -357,6 +376,11 @@ async fn resend_is_stopped_by_who_may_resend_to_the_webhook() {
         stage.save().await;
     }
     stage.dead(9).await;
+    for command in ["resend", "set-aside"] {
+        let (_, out, err) = stage.asks(&support, &[command, "orders", "--limit", "2", "-o", "json"]);
+        let preview = &parsed(&out)["preview"];
+        assert_eq!((&preview["count"], &preview["total"]), (&json!(2), &json!(9)), "{command}: {out}{err}");
+    }
     let other = "apiVersion: docket.dev/v1alpha1\nkind: Webhook\nmetadata: {name: other}\nspec: {tenantRef: {name: acme}, \
                  customerCode: C-1, targetURL: 'https://h.example/', events: [note.created]}\n";
     stage.home.write("other.yaml", other);
@@ -513,6 +537,10 @@ async fn audit_and_people_need_rights_of_their_own() {
     assert_eq!(parsed(&own)["entries"], entries, "{err}");
     let (_, none, err) = stage.asks(&auditor, &[audit, &["--webhook", "a/none", "-o", "json"]].concat());
     assert_eq!(parsed(&none)["entries"], json!([]), "{err}");
+    for beyond in [["--from", "2999-01-01"], ["--to", "2020-01-01"]] {
+        let (_, none, err) = stage.asks(&auditor, &[audit, &beyond, &["-o", "json"]].concat());
+        assert_eq!(parsed(&none)["entries"], json!([]), "{beyond:?}: {err}");
+    }
     let (_, all, _) = stage.asks(&auditor, &[audit, &["--limit", "1000", "-o", "json"]].concat());
     assert!(all.contains("ContactAdded"), "{all}");
     for secret in [USER, "Zqname", CAPTION, ANSWER, PASSWORD] {
