@@ -463,6 +463,21 @@ mod tests {
     }
 
     #[test]
+    fn error_in_a_log_quotes_nothing_that_a_client_sent() {
+        let sent = || "zq-sent".to_owned();
+        for error in [
+            ApiError::UnknownUser(sent()),
+            ApiError::ApiAccessOff(sent()),
+            ApiError::NoClusterRight(sent()),
+            ApiError::Refused(sent()),
+            ApiError::field(&sent(), &sent()),
+        ] {
+            let shown = format!("{error:?}");
+            assert!(shown.starts_with("ApiError(") && !shown.contains("zq-sent"), "{shown}");
+        }
+    }
+
+    #[test]
     fn challenge_calls_a_token_wrong_only_if_one_was_sent() {
         let challenge = |error: ApiError| error.into_response().headers()[header::WWW_AUTHENTICATE].clone();
         for (error, expected) in [

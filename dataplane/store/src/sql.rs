@@ -513,6 +513,13 @@ mod tests {
     }
 
     #[test]
+    fn values_of_a_statement_are_in_no_log() {
+        let secret = || Param::from("hunter2");
+        let all = [secret(), Param::from(b"hunter2".to_vec()), Param::Array(vec![secret()]), Param::Int(7)];
+        assert_eq!(format!("{all:?}"), format!("[{}]", ["[redacted]"; 4].join(", ")));
+    }
+
+    #[test]
     fn rows_are_divided_among_few_texts_for_sqlite() {
         let pieces = PAIRS.statement(rows(87)).expect("there are rows").for_sqlite();
         assert_eq!(pieces.iter().map(|(_, params)| params.len()).collect::<Vec<_>>(), [128, 32, 8, 2, 2, 2]);
