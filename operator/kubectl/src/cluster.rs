@@ -214,10 +214,6 @@ impl Cluster {
     /// Forwards a port: returns a port of 127.0.0.1 that leads to `port` of a ready pod of the API, until the program ends.
     pub(crate) async fn forwarded(&self, namespace: &str, port: u16) -> Result<u16, Problem> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let is_ready = |pod: &Pod| {
-            let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
-            conditions.is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
-        };
         let all = pods.list(&ListParams::default().labels(API_PODS)).await?;
         let pod = all.items.into_iter().find(is_ready).and_then(|pod| pod.metadata.name);
         let none = || {
@@ -425,8 +421,50 @@ where
     }
 }
 
+/// Whether a pod takes requests.
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
+}
+
 /// Opens a stream to a port of a pod.
 async fn stream(pods: &Api<Pod>, pod: &str, port: u16) -> Result<DuplexStream, Problem> {
     let mut forwarder = pods.portforward(pod, &[port]).await?;
     forwarder.take_stream(port).ok_or_else(|| Problem::Found("the port can't be forwarded".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn pod_is_ready_if_its_condition_says_so() {
+        let of = |conditions: &Value| {
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "status": {"conditions": conditions}});
+            is_ready(&from_value(pod).expect("a pod"))
+        };
+        let condition = |of: &str, status: &str| json!({"type": of, "status": status});
+        assert!(of(&json!([condition("Initialized", "False"), condition("Ready", "True")])));
+        for conditions in
+            [json!([]), json!([condition("Ready", "False")]), json!([condition("Initialized", "True")])]
+        {
+            assert!(!of(&conditions), "{conditions}");
+        }
+    }
+
+    #[tokio::test]
+    async fn list_is_read_to_its_last_page() {
+        let server = service_fn(|request: Request<Body>| async move {
+            let query = request.uri().query().unwrap_or_default();
+            let (name, next) = if query.contains("continue=second") { ("b", "") } else { ("a", "second") };
+            let list = json!({"apiVersion": "v1", "kind": "NamespaceList", "metadata": {"continue": next},
+                "items": [{"metadata": {"name": name}}]});
+            Ok::<_, BoxError>(Response::new(Body::from(list.to_string().into_bytes())))
+        });
+        let found: Vec<Namespace> = all(&Api::all(Client::new(server, "default"))).await.expect("a list");
+        let names: Vec<_> = found.into_iter().filter_map(|one| one.metadata.name).collect();
+        assert_eq!(names, ["a", "b"]);
+    }
 }
