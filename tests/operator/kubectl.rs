@@ -19,6 +19,15 @@ fn docket(kubeconfig: &Path, arguments: &[&str]) -> (i32, String, String) {
     let binary: PathBuf = own.parent().and_then(Path::parent).expect("below target").join("kubectl-docket");
     assert!(binary.exists(), "{} is missing; `cargo build -p docket-kubectl` builds it", binary.display());
     let mut command = Command::new(binary);
+    // The requests to the data plane have the user's token, and must go to no proxy.
+    for (name, value) in [
+        ("HTTP_PROXY", "http://127.0.0.1:9"),
+        ("http_proxy", "http://127.0.0.1:9"),
+        ("NO_PROXY", ""),
+        ("no_proxy", ""),
+    ] {
+        command.env(name, value);
+    }
     let output = command.env("KUBECONFIG", kubeconfig).args(arguments).output().expect("it starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     (output.status.code().expect("no signal"), text(output.stdout), text(output.stderr))

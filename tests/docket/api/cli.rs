@@ -583,6 +583,11 @@ async fn a_health_check_says_what_each_answered() {
     let well = format!("http://{}/readyz", rig.server.management);
     let (done, text) = rig.home.command(&["healthcheck", "--url", &well], "");
     assert!(done && text == format!("{well}: 200\n"), "{text}");
+    // A pod has the proxy of its cluster in its environment.
+    let proxy = ["HTTP_PROXY", "http_proxy"].map(|name| (name, "http://127.0.0.1:9"));
+    let more = [&proxy[..], &[("NO_PROXY", ""), ("no_proxy", "")]].concat();
+    let (done, text) = rig.home.command_in(&["healthcheck", "--url", &well], "", &more);
+    assert!(done, "the check goes to no proxy: {text}");
     let unreachable = format!("http://127.0.0.1:{}/readyz", free_port());
     let missing = format!("http://{}/nothing", rig.server.management);
     let (done, text) =
