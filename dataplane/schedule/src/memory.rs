@@ -99,12 +99,16 @@ impl ScheduleState {
         match self.entries.get_mut(&(Arc::clone(&tenant), id)) {
             Some(entry) if entry.claimed.is_some() => return None,
             Some(entry) => {
-                if entry.at_ms <= now_ms && at_ms <= now_ms {
+                if entry.webhook == webhook && entry.at_ms <= now_ms && at_ms <= now_ms {
                     // An entry that is due keeps its place before entries that came later.
                     at_ms = entry.at_ms;
                 }
-                let before = std::mem::replace(&mut entry.at_ms, at_ms);
-                self.queue(&tenant, &webhook).waiting.remove(&(before, id));
+                let before_ms = std::mem::replace(&mut entry.at_ms, at_ms);
+                let before = std::mem::replace(&mut entry.webhook, Arc::clone(&webhook));
+                self.queue(&tenant, &before).waiting.remove(&(before_ms, id));
+                if before != webhook {
+                    self.remove_if_empty(&tenant, &before);
+                }
             }
             None if is_full => return Some(tenant),
             None => {
@@ -227,14 +231,24 @@ impl ScheduleState {
         if let Some(at_ms) = next_ms {
             queue.waiting.insert((at_ms, id));
             self.entries.insert(key, ScheduleEntry { webhook, at_ms, claimed: None });
-        } else if queue.in_flight == 0 && queue.waiting.is_empty() {
-            let pace = queue.pace;
-            queues.webhooks.remove(&webhook);
-            if queues.webhooks.is_empty() {
-                self.tenants.remove(tenant);
-            }
-            self.remember(tenant, &webhook, pace);
+        } else {
+            self.remove_if_empty(tenant, &webhook);
         }
+    }
+
+    /// Removes the queue of a webhook that has no entry.
+    fn remove_if_empty(&mut self, tenant: &Arc<str>, webhook: &Arc<str>) {
+        let Some(queues) = self.tenants.get_mut(tenant) else { return };
+        let Some(queue) = queues.webhooks.get(webhook) else { return };
+        if queue.in_flight > 0 || !queue.waiting.is_empty() {
+            return;
+        }
+        let pace = queue.pace;
+        queues.webhooks.remove(webhook);
+        if queues.webhooks.is_empty() {
+            self.tenants.remove(tenant);
+        }
+        self.remember(tenant, webhook, pace);
     }
 
     /// Keeps what is known of a webhook without a queue.

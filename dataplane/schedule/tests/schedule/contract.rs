@@ -211,6 +211,19 @@ pub(crate) async fn a_due_entry_keeps_its_place_when_it_is_put_again(rig: impl R
     assert_eq!(ids(&rig, 9).await, [id(7), id(3)]);
 }
 
+/// The owner of a database may change the webhook of a row.
+pub(crate) async fn an_entry_of_another_webhook_than_before_is_claimed_once(rig: impl Rig) {
+    put(&rig, [hint("a", "w", 1, NOW), hint("a", "w", 2, seconds(60))]).await;
+    put(&rig, [hint("a", "x", 1, NOW), hint("a", "x", 2, seconds(60))]).await;
+    for _ in 0..2 {
+        let claims = claimed(&rig, 9).await;
+        assert_eq!(webhooks(&claims), ["x"]);
+        forget(&rig, claims).await;
+        rig.advance(seconds(60)).await;
+    }
+    assert_eq!(next_due(&rig).await, None, "nothing is left of the other webhook");
+}
+
 pub(crate) async fn one_webhook_gets_no_more_than_its_share(rig: impl Rig) {
     put(&rig, (0..9).map(|n| hint("a", "slow", n, NOW))).await;
     put(&rig, [hint("a", "fast", 9, NOW)]).await;
@@ -779,6 +792,7 @@ macro_rules! contract_suite {
             settling_ends_an_entry_or_sets_its_next_time,
             putting_again_moves_an_entry_but_not_a_claimed_one,
             a_due_entry_keeps_its_place_when_it_is_put_again,
+            an_entry_of_another_webhook_than_before_is_claimed_once,
             one_webhook_gets_no_more_than_its_share,
             one_tenant_gets_no_more_than_its_share_and_its_turn,
             each_webhook_and_each_tenant_gets_one_entry_in_turn,
