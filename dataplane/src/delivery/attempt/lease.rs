@@ -153,13 +153,11 @@ impl Leases {
         // The tenant as it is served now: its URL or its password may have changed since the attempt began.
         let served = self.tenants.by_uid(&tenant_uid);
         let store = served.map_or(store, |tenant| Arc::clone(&tenant.store));
-        let mut held: Vec<Held<'_>> = claims
+        let held: Vec<Held<'_>> = claims
             .iter()
             .zip(&leases)
             .map(|(Claim { entry, .. }, lease)| Held { id: entry.id, webhook: &entry.webhook, lease })
             .collect();
-        // Outcomes lock the rows in this order. In another order, the two transactions could wait for each other.
-        held.sort_by_key(|held| held.id);
         let rows = async {
             let mut transaction = store.begin(&self.clock).await?;
             let until_ms = transaction.now_ms() + millis(LEASE);

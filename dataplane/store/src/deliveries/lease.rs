@@ -15,6 +15,9 @@ pub async fn renew(
     until_ms: i64,
 ) -> Result<(), StoreError> {
     first_attempt::queue_held(transaction, held).await?;
+    // Outcomes lock the rows in this order. In another order, the two transactions could wait for each other.
+    let mut held: Vec<&Held<'_>> = held.iter().collect();
+    held.sort_by_key(|held| held.id);
     // A token belongs to only one delivery, so the two lists match each row only with its own token.
     let sql = format!(
         "UPDATE delivery_queue SET lease_until_ms = $1 WHERE id IN ({}) AND lease_token IN ({})",

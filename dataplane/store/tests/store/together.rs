@@ -6,10 +6,10 @@ use docket_crds::EventCode;
 use docket_domain::delivery::{FailureClass, Next, Outcome, Report, Status};
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
-use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{
-    CUSTOMER, T0, TenantDatabase, at, delivery_id, end, event_id, new_delivery,
+    CUSTOMER, Place, T0, TenantDatabase, at, delivery_id, end, event_id, held, lease, new_delivery,
 };
+use docket_rig::{on_both_databases, postgres};
 use docket_store::deliveries::{self, End, EndResult, Lease, NewHandOff, Started};
 use docket_store::events::{About, Event};
 use docket_store::idempotency::{self, KeptAnswer, ToKeep};
@@ -28,6 +28,8 @@ on_both_databases!(
     a_group_with_a_violation_stores_nothing,
     numbers_of_a_group_that_is_not_committed_are_left_out_on_postgresql,
     two_groups_of_a_tenant_are_stored_at_once_on_postgresql,
+    ends_and_renewals_lock_their_rows_in_one_order_on_postgresql,
+    groups_keep_answers_in_one_order_on_postgresql,
 );
 
 async fn begin(database: &Database, count: usize) -> Result<(Transaction, i64), StoreError> {
@@ -366,6 +368,86 @@ async fn two_groups_of_a_tenant_are_stored_at_once_on_postgresql(rig: TenantData
     assert_eq!((number, later), (1, 3));
     saves::commit(first, &[save(1), save(2)]).await.expect("both are sound");
     assert_eq!(rows(&rig).await[0], 3);
+}
+
+/// Runs two calls on PostgreSQL. Another transaction has run the statement `middle`, and keeps the call `one` back among its rows, then
+/// `other` too. If the two lock rows in different orders, each waits for the other after that, and PostgreSQL ends one of them.
+async fn crossing<A, B>(
+    url: &str,
+    middle: &str,
+    one: impl Future<Output = A>,
+    other: impl Future<Output = B>,
+) -> (A, B) {
+    let (holder, watcher) = (postgres::client(url).await, postgres::client(url).await);
+    holder.batch_execute(&format!("BEGIN; {middle}")).await.expect("free rows");
+    let later = async {
+        postgres::lock_waits(&watcher, 1).await;
+        other.await
+    };
+    let release = async {
+        postgres::lock_waits(&watcher, 2).await;
+        holder.batch_execute("ROLLBACK").await.expect("a rollback");
+    };
+    let (one, other, ()) = tokio::join!(one, later, release);
+    (one, other)
+}
+
+/// The rows are more than a statement for leases has.
+async fn ends_and_renewals_lock_their_rows_in_one_order_on_postgresql(rig: TenantDatabase) {
+    let Place::Url(url) = &rig.place else {
+        return; // a file has one writer at a time
+    };
+    let ids = rig.queued(60, T0).await;
+    let middle = format!("SELECT 1 FROM delivery_queue WHERE id = '{}' FOR UPDATE", ids[30]);
+    let later = |_: usize, _: Timestamp| Next::RetryAt(at(T0));
+
+    let mut started = rig.begin(&ids, "mine", T0, T0 + 4).await;
+    started.sort_by_key(|started| started.id);
+    let ends: Vec<End> = started.iter().map(|started| end(started, "mine", &failed())).collect();
+    let reversed: Vec<End> = ends.iter().rev().cloned().collect();
+    let (one, other) = crossing(
+        url,
+        &middle,
+        finish_attempts(&rig.database, &reversed, later),
+        finish_attempts(&rig.database, &ends, later),
+    )
+    .await;
+    assert_eq!((one.expect("its turn").len(), other.expect("its turn").len()), (60, 60));
+
+    let mut started = rig.begin(&ids, "mine", T0, T0 + 4).await;
+    started.sort_by_key(|started| started.id);
+    let ends: Vec<End> = started.iter().map(|started| end(started, "mine", &failed())).collect();
+    let (lease, reversed) = (lease("mine", 0), ids.iter().rev().copied().collect::<Vec<_>>());
+    let held = held(&lease, &reversed);
+    let (one, other) = crossing(
+        url,
+        &middle,
+        finish_attempts(&rig.database, &ends, later),
+        rig.try_write(async |t| deliveries::renew(t, &held, T0 + 9).await),
+    )
+    .await;
+    assert_eq!(one.expect("its turn").len(), 60);
+    other.expect("its turn");
+}
+
+async fn groups_keep_answers_in_one_order_on_postgresql(rig: TenantDatabase) {
+    let Place::Url(url) = &rig.place else {
+        return; // a file has one writer at a time
+    };
+    let middle = "INSERT INTO idempotency (caller, key, route, request_digest, answer_status, answer_body, created_at_ms) \
+                  VALUES ('contact C1', 'b', '/Orders/Save', '00', 200, '', 0)";
+    let group = |first: u16, keys: [&str; 3]| -> Vec<Save> {
+        let keyed = |(number, key): (u16, &str)| {
+            let mut save = save(number);
+            save.to_keep.iter_mut().for_each(|to_keep| to_keep.key = key.into());
+            save
+        };
+        (first..).zip(keys).map(keyed).collect()
+    };
+    let (first, second) = (group(1, ["a", "b", "c"]), group(4, ["c", "b", "a"]));
+    let ((_, one), (_, other)) = crossing(url, middle, commit(&rig, &first), commit(&rig, &second)).await;
+    one.expect("its turn");
+    assert!(matches!(other, Err(StoreError::Conflict)), "{other:?}");
 }
 
 fn is_postgres(rig: &TenantDatabase) -> bool {
