@@ -34,6 +34,7 @@ on_both_databases!(
     a_wrong_token_finishes_nothing,
     an_end_that_was_stored_already_is_ours,
     a_late_end_after_a_takeover_counts_for_nothing,
+    a_lost_attempt_counts_once_when_two_find_it,
     a_finish_counts_once,
     a_lease_is_kept_by_its_owner_only,
     sixty_leases_are_kept_in_one_call,
@@ -364,6 +365,21 @@ async fn a_late_end_after_a_takeover_counts_for_nothing(rig: TenantDatabase) {
     let before = rig.picture(id).await;
     assert!(!rig.finish(&late, "theirs", &succeeded(), Next::Succeeded, T0 + 7).await);
     assert_eq!(rig.picture(id).await, before);
+}
+
+async fn end_lost(rig: &TenantDatabase, ids: &[DeliveryId]) -> (u64, u64) {
+    let now = at(T0 + 4 + LATE_END_MS);
+    rig.write(async |t| deliveries::end_lost_attempts(t, ids, Duration::ZERO, now).await).await
+}
+
+/// The second call waits for the first, and then finds nothing to end.
+async fn a_lost_attempt_counts_once_when_two_find_it(rig: TenantDatabase) {
+    let ids = rig.queued(2, T0).await;
+    rig.begin(&ids, "dead", T0, T0 + 4).await;
+    rig.run(&format!("UPDATE delivery_queue SET attempt_count = 5 WHERE id = '{}'", ids[1])).await;
+    let calls = async { tokio::join!(end_lost(&rig, &ids), end_lost(&rig, &ids)) };
+    let ((lost, dead), (lost_again, dead_again)) = rig.meeting(2, "delivery_queue", calls).await;
+    assert_eq!((lost + lost_again, dead + dead_again), (2, 1));
 }
 
 async fn a_finish_counts_once(rig: TenantDatabase) {
