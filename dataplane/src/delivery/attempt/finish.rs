@@ -178,9 +178,19 @@ fn lost(group: Vec<EndedAttempt>, error: &StoreError) -> Vec<ToSettle> {
 
 #[cfg(test)]
 mod tests {
-    use docket_domain::delivery::ATTEMPT_TIMEOUT;
+    use docket_domain::delivery::{ATTEMPT_TIMEOUT, BACKOFF_BASE, DeliveryId, Report};
+    use docket_egress::{EgressPolicy, FixedDns, Sender};
+    use docket_program::clock::Clock;
+    use docket_program::owner::Owner;
+    use docket_rig::scratch::Folder;
+    use docket_schedule::{Claim, Entry, SHARES, Schedule};
+    use docket_store::deliveries::{Lease, Started};
+    use docket_store::sqlite::Sqlite;
 
     use super::*;
+    use crate::delivery::attempt::WorkerSettings;
+    use crate::delivery::outbox::Outbox;
+    use crate::tenancy::testing;
 
     /// A fifth attempt must not become a dead letter as `WorkerLost` while its worker may still store that it succeeded.
     #[test]
@@ -204,6 +214,39 @@ mod tests {
         assert!(is_tried_again(&away, limit - Duration::from_millis(1)));
         assert!(!is_tried_again(&away, limit));
         assert!(!is_tried_again(&StoreError::Unexpected("a mistake"), Duration::ZERO));
+    }
+
+    /// The commit may have happened. If it did, the outcome that is stored must not conflict with the next try.
+    #[tokio::test]
+    async fn outcome_may_be_stored_once_a_commit_has_failed() {
+        let (folder, clock, owner) = (Folder::new("may-be-stored"), Clock::System, Owner::new(b"worker"));
+        let file = folder.path().join("tenant.db");
+        let tenant = testing::tenant("uid-1", Sqlite::new(file.clone()));
+        let schedule = Arc::new(Schedule::in_memory(clock.clone(), SHARES));
+        let outbox = Outbox::new(schedule, Arc::default(), Arc::default());
+        let sender = Sender::new(EgressPolicy::default(), FixedDns::new(), Duration::from_secs(1));
+        let (poll_interval, drain) = (Duration::from_secs(1), Duration::from_secs(1));
+        let settings = WorkerSettings { poll_interval, backoff_base: BACKOFF_BASE, slots: 1, drain };
+        let worker = Worker::new(clock.clone(), outbox, sender, settings, owner.clone());
+
+        let (id, lease) = (DeliveryId::new(clock.now(), [1; 10]), Lease::new(&owner, 1, LEASE));
+        let entry = Entry { tenant: Arc::clone(&tenant.uid), webhook: "hook".into(), id };
+        let claim = Claim { entry, fence: 1, quick: false, overdue: Duration::ZERO };
+        let claimed = Claimed { claim, permit: None, slot: None, lease: None, held: None };
+        let started =
+            Started { id, event_id: "e".to_owned(), webhook: "hook".to_owned(), attempt: 1, at_ms: 0 };
+        let attempt = Attempt { tenant: Arc::clone(&tenant), started, lease, event: None };
+        let outcome = Outcome::Succeeded(Report::default());
+        let (at, elapsed) = (clock.now(), clock.elapsed());
+        let ended = EndedAttempt { attempt, outcome, at, elapsed, claimed, may_be_stored: false };
+        let mut turn = worker.to_finish.add(&tenant, ended).expect("no other turn");
+        turn.group = turn.take_jobs();
+
+        let writer = tenant.store.writer(&clock).await.expect("a connection");
+        std::fs::remove_file(&file).expect("the file of the database");
+        let stored = Work::<EndedAttempt>::perform(&worker, &mut turn, writer).await;
+        assert!(matches!(stored, Err(StoreError::Unavailable(_))));
+        assert!(turn.group[0].may_be_stored);
     }
 
     /// The backoff counts from the end of the attempt, even if the outcome waits long for the database.

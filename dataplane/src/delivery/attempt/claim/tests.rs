@@ -12,6 +12,7 @@ use docket_orders::SaveRequest;
 use docket_program::clock::{Clock, ManualClock};
 use docket_program::owner::Owner;
 use docket_redis::{Keys, RedisConnection, RedisUrl};
+use docket_rig::redis::RedisServer;
 use docket_rig::scratch::Folder;
 use docket_schedule::{Ended, Entry, Hint, Room, SHARES, Schedule};
 use docket_store::deliveries::{self, ListedDelivery, NewDelivery, NewHandOff};
@@ -45,7 +46,7 @@ struct Rig {
     create_orders: Arc<CreateOrders>,
     stop: CancellationToken,
     _stop: DropGuard,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl Rig {
@@ -73,8 +74,8 @@ impl Rig {
         contacts::insert_customer(&mut transaction, "C-1", "One", 0).await.expect("inserts");
         transaction.commit().await.expect("commits");
         let stop = CancellationToken::new();
-        let (_stop, _folder) = (stop.clone().drop_guard(), folder);
-        Self { time, tenant, tenants, schedule, clock, worker, create_orders, stop, _stop, _folder }
+        let _stop = stop.clone().drop_guard();
+        Self { time, tenant, tenants, schedule, clock, worker, create_orders, stop, _stop, folder }
     }
 
     /// Starts the worker.
@@ -416,7 +417,15 @@ async fn order_that_is_not_stored_leaves_neither_entry_nor_place() {
     let kept = "INSERT INTO idempotency (caller, key, route, request_digest, answer_status, answer_body, created_at_ms) \
                 VALUES ('contact 11', 'k', '/Orders/Save', '00', 200, '{}', 0)";
     write(&rig, kept).await;
-    let to_keep: MakeToKeep = Box::new(|_: &Saved| idempotency::ToKeep {
+    let to_keep: MakeToKeep = Box::new(|_: &Saved| to_keep());
+    let created = rig.create_orders.create(&rig.tenant, rig.new_order(), Some(to_keep)).await;
+    assert!(matches!(created, Err(StoreError::Conflict)));
+    assert_eq!(rig.schedule.next_due().await.expect("a time"), None);
+    assert_eq!(rig.schedule.places("uid-1", &[]).await.expect("places").taken, 0);
+}
+
+fn to_keep() -> idempotency::ToKeep {
+    idempotency::ToKeep {
         caller: "contact 11".into(),
         key: "k".into(),
         kept: idempotency::KeptAnswer {
@@ -425,11 +434,25 @@ async fn order_that_is_not_stored_leaves_neither_entry_nor_place() {
             status: 200,
             body: "{}".into(),
         },
+    }
+}
+
+/// The order may be stored. Without an entry in the schedule, its delivery would wait for a sweep.
+#[tokio::test(flavor = "multi_thread")]
+async fn order_whose_commit_may_have_happened_leaves_its_claim_until_the_lease_ends() {
+    let rig = Rig::standing("no-response").await;
+    let file = rig.folder.path().join("tenant.db");
+    // The transaction has begun when its group makes the answers to keep.
+    let to_keep: MakeToKeep = Box::new(move |_: &Saved| {
+        std::fs::remove_file(&file).expect("the file of the database");
+        to_keep()
     });
     let created = rig.create_orders.create(&rig.tenant, rig.new_order(), Some(to_keep)).await;
-    assert!(matches!(created, Err(StoreError::Conflict)));
-    assert_eq!(rig.schedule.next_due().await.expect("a time"), None);
-    assert_eq!(rig.schedule.places("uid-1", &[]).await.expect("places").taken, 0);
+    assert!(matches!(created, Err(StoreError::Unavailable(_))));
+    assert_eq!(rig.schedule.places("uid-1", &[]).await.expect("places").taken, 1);
+    assert_eq!(rig.worker.admission.room(9).slots, 8, "its slot is free");
+    rig.time.advance(LEASE);
+    assert_eq!(rig.schedule.next_due().await.expect("a time"), Some(Duration::ZERO));
 }
 
 /// Sweeps as a process does at its start, if no other process runs.
@@ -723,6 +746,38 @@ async fn save_waits_for_a_permit_of_its_tenant_for_a_tenth_of_a_second() {
         rig.time.advance(Duration::from_millis(50));
     }
     assert!(rig.clock.now_ms() - begun_ms >= 100, "no sooner");
+}
+
+/// If it were free sooner, a save could get it before the schedule has a place for the delivery.
+#[tokio::test(flavor = "multi_thread")]
+async fn permit_of_a_claim_is_free_once_the_schedule_has_ended_the_claim() {
+    let (rig, server) = (Rig::standing("permit").await, RedisServer::start(&[]));
+    let url = RedisUrl::parse(&server.url()).expect("a URL");
+    let redis = RedisConnection::new(url, None).expect("without TLS");
+    let keys = Keys::new(None).expect("the only one");
+    let schedule = Arc::new(Schedule::on_redis(redis, &keys, Owner::new(b"worker"), SHARES));
+    schedule.next_due().await.expect("it responds");
+    let worker = worker(&rig.clock, &rig.tenants, &schedule, 8);
+    let most = usize::try_from(rig.tenant.config.limits.attempts_in_flight).expect("a small number");
+    let permits = async |count: usize| {
+        worker.permits(&rig.tenant, rig.clock.elapsed(), count).await.expect("they are free")
+    };
+    let id = DeliveryId::new(rig.clock.now(), [1; 10]);
+    let entry = Entry { tenant: "uid-1".into(), webhook: "hook".into(), id };
+    let hints = vec![Hint { entry, wait: Duration::ZERO }];
+    let handed = worker.hand_off(hints, Some(permits(1).await)).await.1;
+    assert!(handed.lease_of(id).is_some(), "it is claimed");
+    server.freeze();
+    let mut settled = std::pin::pin!(handed.rolled_back());
+    let moment = Duration::from_millis(50);
+    assert!(tokio::time::timeout(moment, &mut settled).await.is_err(), "the schedule does not respond");
+    let mut free = permits(most).await;
+    free.grow(most);
+    assert_eq!(free.count(), most - 1);
+    server.thaw();
+    settled.await;
+    free.grow(most);
+    assert_eq!(free.count(), most);
 }
 
 /// A SIGTERM between the claim of a hand-off and its POST.
