@@ -14,6 +14,7 @@ use super::send::Mailer;
 use crate::actions::subscriptions::is_late;
 use crate::audit::Audit;
 use crate::telemetry::{Metrics, Reader, Task};
+use crate::tenancy::rounds;
 use crate::tenancy::seen::Seen;
 use crate::tenancy::{ServedTenant, Tenants};
 
@@ -107,11 +108,10 @@ impl Visitor {
         memory
     }
 
-    /// Whether this process visits the tenant now. The turn expires before the next visit. If Redis is unavailable, the rows keep two
-    /// processes from sending the same message.
+    /// Whether this process visits the tenant now. If Redis is unavailable, the rows keep two processes from sending the same message.
     async fn has_turn(&self, uid: &str) -> bool {
         let Some(board) = &self.board else { return true };
-        board.turn(&format!("notices:{uid}"), self.interval * 9 / 10).await.unwrap_or(true)
+        board.turn(&format!("notices:{uid}"), rounds::turn(self.interval)).await.unwrap_or(true)
     }
 
     async fn work(&self, tenant: &Arc<ServedTenant>) -> Result<Left, StoreError> {

@@ -23,6 +23,12 @@ const APART: Duration = Duration::from_secs(1);
 /// The longest time between two reads of the list of tenants. It is not read at every step: there may be ten thousand.
 const FOLLOW: Duration = Duration::from_secs(1);
 
+/// Returns how long a process has the turn for a round, if it makes one in each `interval`: until shortly before its next round. If the turn
+/// lasted until then, the process would leave out every second round.
+pub fn turn(interval: Duration) -> Duration {
+    interval * 9 / 10
+}
+
 /// Where a visit waits until a place is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
@@ -355,6 +361,11 @@ mod tests {
                 end(timetable, &visit, how(&visit.uid), now);
             }
         }
+    }
+
+    #[test]
+    fn turn_ends_a_tenth_of_the_interval_before_the_next_round() {
+        assert_eq!(turn(millis(10_000)), millis(9_000));
     }
 
     #[test]

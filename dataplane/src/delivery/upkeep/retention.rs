@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::{Metrics, Reader, Task};
-use crate::tenancy::rounds::{Lane, Rounds};
+use crate::tenancy::rounds::{self, Lane, Rounds};
 use crate::tenancy::seen::Seen;
 use crate::tenancy::{ServedTenant, Tenants};
 
@@ -153,9 +153,9 @@ impl Retention {
     }
 
     async fn round_in_turn(&self, pause: Duration) {
-        // The turn expires before our next round. If Redis is unavailable, clean up: one round too many does no harm.
+        // If Redis is unavailable, clean up: one round too many does no harm.
         let turn = match &self.board {
-            Some(board) => board.turn("retention", pause * 9 / 10).await.unwrap_or(true),
+            Some(board) => board.turn("retention", rounds::turn(pause)).await.unwrap_or(true),
             None => true,
         };
         if turn {

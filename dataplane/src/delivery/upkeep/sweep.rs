@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::{Metrics, Reader, Task};
-use crate::tenancy::rounds::{EndedVisit, Rounds};
+use crate::tenancy::rounds::{self, EndedVisit, Rounds};
 use crate::tenancy::{SOURCE_LAG, ServedTenant, Tenants};
 use rebuild::Rebuild;
 use scan::{Extent, Scan, Sweep, SweepResult, Swept, UNSEEN};
@@ -119,9 +119,8 @@ impl Sweeper {
             tokio::select! {
                 () = clock.sleep(next.saturating_sub(clock.elapsed())) => {
                     next = clock.elapsed() + interval;
-                    // The turn expires before our next sweep. If the schedule is unavailable, sweep: one sweep too many
-                    // does no harm.
-                    if !matches!(schedule.sweep_turn(interval * 9 / 10).await, Ok(false)) {
+                    // If the schedule is unavailable, sweep: one sweep too many does no harm.
+                    if !matches!(schedule.sweep_turn(rounds::turn(interval)).await, Ok(false)) {
                         self.limit_all().await;
                         self.begin_all(None, spread, false);
                     }
