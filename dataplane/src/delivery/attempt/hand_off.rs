@@ -138,3 +138,13 @@ fn first_attempt(tenant: &Arc<ServedTenant>, event: &Event, hand_off: &NewHandOf
         event: Some(to_send),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn group_with_few_permits_reserves_64_slots() {
+        assert_eq!(WITHOUT_PERMITS, 64);
+    }
+}

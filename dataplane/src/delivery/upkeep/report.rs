@@ -28,6 +28,7 @@ const SLOW: Duration = Duration::from_secs(2);
 /// One worker of all reads a tenant's health in this time. It is shorter than [`EVERY`], so that the turn has expired
 /// when the same worker comes again.
 const TURN: Duration = Duration::from_millis(4_500);
+const _: () = assert!(TURN.as_millis() < EVERY.as_millis());
 
 /// The tenants with attempts since the last report.
 #[derive(Debug, Default)]
@@ -198,5 +199,51 @@ fn reported_health(health: &WebhookHealth, lacks_customer: bool) -> ReportedHeal
         last_success_at_ms: health.last_success_at_ms,
         last_failure_at_ms: health.last_dead_letter_at_ms,
         lacks_customer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use docket_redis::{Keys, RedisConnection, RedisUrl};
+    use docket_rig::redis::RedisServer;
+    use docket_store::sqlite::Sqlite;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tenancy::testing;
+
+    #[test]
+    fn health_is_published_every_five_seconds_by_one_worker() {
+        assert_eq!([EVERY, READ, SLOW, TURN].map(|time| time.as_millis()), [5_000, 30_000, 2_000, 4_500]);
+        assert_eq!(AT_ONCE, 4);
+    }
+
+    /// The other worker may have read the health before this worker's attempts ended.
+    #[tokio::test]
+    async fn tenant_that_another_worker_has_just_reported_is_reported_again() {
+        let tenant = testing::tenant("uid-1", Sqlite::new("/never/opened".into()));
+        let server = RedisServer::start(&[]);
+        let url = RedisUrl::parse(&server.url()).expect("a URL");
+        let redis = RedisConnection::new(url, None).expect("without TLS");
+        let board = Arc::new(Board::new(redis, Keys::new(None).expect("the only one")));
+        assert!(board.turn("health:uid-1", READ).await.expect("it responds"));
+        let (active, tenants, metrics) = (Arc::<Active>::default(), Arc::default(), Arc::default());
+        let reports = Reports { active: Arc::clone(&active), tenants, board, metrics, clock: Clock::System };
+        Arc::new(reports).report(Arc::clone(&tenant)).await;
+        assert_eq!(active.take(), BTreeSet::from([Arc::clone(&tenant.uid)]));
+    }
+
+    #[test]
+    fn only_an_active_webhook_lacks_its_customer() {
+        let webhook = |customer: &str, active: bool| -> WebhookConfig {
+            let webhook = json!({"uid": "hook", "namespace": "default", "name": "hook", "displayName": null,
+                "customerCode": customer, "targetUrl": "https://hooks.example/", "secret": null, "caBundle": null,
+                "events": ["order.created"], "active": active});
+            serde_json::from_value(webhook).expect("a webhook")
+        };
+        let unknown = UnknownCustomers(["C-1".to_owned()].into());
+        assert!(unknown.lacks(&webhook("C-1", true)));
+        assert!(!unknown.lacks(&webhook("C-1", false)), "the operator reports nothing of it");
+        assert!(!unknown.lacks(&webhook("C-2", true)));
     }
 }

@@ -113,6 +113,16 @@ async fn old_deliveries_are_deleted_while_redis_can_not_say_whose_turn_it_is() {
 }
 
 #[tokio::test]
+async fn tenant_that_is_not_served_any_more_is_forgotten() {
+    let rig = Rig::new("forgotten", &["A", "B"], 1).await;
+    rig.retention.round().await;
+    assert_eq!(rig.retention.memories.lock().len(), 2);
+    rig.retention.tenants.replace(vec![Arc::clone(&rig.tenants[0])]);
+    rig.retention.round().await;
+    assert_eq!(rig.retention.memories.lock().len(), 1);
+}
+
+#[tokio::test]
 async fn database_without_anything_old_is_passed_over_until_something_is() {
     let rig = Rig::new("pass", &["A"], 1).await;
     let passed = || {

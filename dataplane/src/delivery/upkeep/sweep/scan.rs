@@ -236,3 +236,15 @@ async fn tidy(
     transaction.commit().await?;
     Ok((now, missing))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The other tests use these by name, so a wrong unit or a missing digit would change the tests as well.
+    #[test]
+    fn numbers_are_the_documented_ones() {
+        assert_eq!((PAGE, MAX_PAGES), (500, 10));
+        assert_eq!([TURN, SOON, KEEP_ANSWERS].map(|time| time.as_secs()), [10, 900, 172_800]);
+    }
+}
