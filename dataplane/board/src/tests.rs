@@ -187,17 +187,23 @@ async fn one_process_at_a_time_has_a_turn() {
 async fn health_of_a_webhook_is_kept_while_it_is_reported() {
     let server = RedisServer::start(&[]);
     let board = board(&server);
-    let health =
-        ReportedHealth { pending: 2, last_success_at_ms: Some(1_700_000_000_000), ..Default::default() };
-    let reported: Vec<_> = (0..1_200).map(|n| (format!("w{n}"), health)).collect();
+    let health = |pending: u64| ReportedHealth {
+        pending,
+        last_success_at_ms: Some(1_700_000_000_000),
+        ..Default::default()
+    };
+    let reported: Vec<_> = (0..1_200).map(|n| (format!("w{n}"), health(n))).collect();
     board.put_health(&reported).await.expect("the report is stored");
+    let (all, healths): (Vec<String>, Vec<_>) =
+        reported.iter().map(|(uid, health)| (uid.clone(), Some(*health))).unzip();
+    assert_eq!(board.webhooks(&all).await.expect("answers"), healths);
     let asked = vec!["w7".to_owned(), "none".to_owned(), "w1199".to_owned()];
-    assert_eq!(board.webhooks(&asked).await.expect("answers"), [Some(health), None, Some(health)]);
+    assert_eq!(board.webhooks(&asked).await.expect("answers"), [Some(health(7)), None, Some(health(1_199))]);
     // Moves the last report more than three hours into the past, and another one nearly as far.
     server.cli(&["ZINCRBY", "{docket}:webhooks", "-10800001", "w7"]);
     server.cli(&["ZINCRBY", "{docket}:webhooks", "-10700000", "w1199"]);
     board.put_health(&reported[..1]).await.expect("the report is stored");
-    assert_eq!(board.webhooks(&asked).await.expect("answers"), [None, None, Some(health)]);
+    assert_eq!(board.webhooks(&asked).await.expect("answers"), [None, None, Some(health(1_199))]);
     assert_eq!(board.webhooks(&[]).await.expect("answers"), []);
 }
 

@@ -222,10 +222,7 @@ impl RedisConnection {
         if let Err(error) = &result
             && is_broken(error)
         {
-            let mut slot = self.0.slot.lock().await;
-            if slot.live.as_ref().is_some_and(|(_, current)| *current == number) {
-                slot.live = None;
-            }
+            forget(&mut self.0.slot.lock().await.live, number);
         }
         result.map_err(CallFailure::Asked)
     }
@@ -295,6 +292,11 @@ impl RedisConnection {
 fn normalised(bundle: &[u8]) -> Result<Vec<u8>, Error> {
     let certificates = pem::certificates(bundle).map_err(|bad| Error::Unfit(bad.to_string()))?;
     Ok(pem::text(&certificates).into_bytes())
+}
+
+/// Forgets the connection with this number, unless a newer one has replaced it.
+fn forget<L>(live: &mut Option<(L, u64)>, number: u64) {
+    live.take_if(|(_, current)| *current == number);
 }
 
 enum CallFailure {
@@ -536,6 +538,41 @@ mod tests {
         let untrusted = io::Error::other(rustls::Error::DecryptError);
         assert!(matches!(unconnected(RedisError::from(untrusted)), Error::Unfit(_)));
         assert!(matches!(unconnected(RedisError::from(io::Error::other("reset"))), Error::Away(_)));
+    }
+
+    #[tokio::test]
+    async fn calls_within_a_tenth_of_a_second_of_a_failed_connection_try_no_other() {
+        let target = RedisUrl::parse("redis://127.0.0.1:1").expect("a URL");
+        let connection = RedisConnection::new(target, None).expect("without TLS");
+        // Whether a call that comes this time after a failure only repeats the failure.
+        let repeats = async |after: Duration| {
+            let failed = (Instant::now() - after, Error::Away("as before".to_owned()));
+            connection.0.slot.lock().await.failed = Some(failed);
+            let error = connection.query::<()>(&redis::cmd("PING")).await.expect_err("nothing listens there");
+            error.to_string().contains("as before")
+        };
+        assert!(!repeats(PAUSE).await);
+        // A slow machine gets more tries.
+        let mut tries = 1;
+        while !repeats(Duration::ZERO).await {
+            tries += 1;
+            assert!(tries < 9, "each call connects");
+        }
+    }
+
+    #[test]
+    fn newer_connection_than_the_broken_one_stays() {
+        let mut live = Some(("a connection", 2));
+        forget(&mut live, 1);
+        assert!(live.is_some());
+        forget(&mut live, 2);
+        assert!(live.is_none());
+    }
+
+    #[test]
+    fn pauses_are_the_documented_ones() {
+        assert_eq!([PAUSE, RESUBSCRIBE_AFTER].map(|pause| pause.as_millis()), [100, 250]);
+        assert_eq!(SUBSCRIPTION_LIFETIME, Duration::from_secs(60));
     }
 
     #[test]

@@ -250,6 +250,45 @@ async fn what_a_dead_predecessor_held_is_found_and_released() {
     assert_eq!(process("pod-1").abandoned().await.expect("looks").len(), 2);
 }
 
+/// Redis serves no other client while a script runs.
+#[tokio::test]
+async fn a_call_ends_at_most_500_claims_that_have_expired() {
+    let rig = Rig::with(WIDE);
+    let entries = (0..600).map(|n| hint("a", "w", n).entry).collect();
+    let claims = rig.schedule.hand_off(entries, room(600), LEASE).await.expect("hands off").claims;
+    assert_eq!(claims.len(), 600);
+    advance(&rig.server.url(), LEASE).await;
+    for expected in ["101", "2"] {
+        assert_eq!(claimed(&rig.schedule, 1).await.len(), 1);
+        assert_eq!(rig.server.cli(&["ZCARD", &keys().schedule()[2]]), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_call_makes_at_most_500_queues_ready_that_fell_due() {
+    let rig = Rig::with(WIDE);
+    put(&rig.schedule, (0..600).map(|n| Hint { wait: LEASE, ..hint("a", &format!("w{n}"), n) })).await;
+    advance(&rig.server.url(), LEASE).await;
+    for expected in ["100", "0"] {
+        assert_eq!(claimed(&rig.schedule, 1).await.len(), 1);
+        assert_eq!(rig.server.cli(&["ZCARD", &keys().schedule()[5]]), expected);
+    }
+}
+
+/// These claims are made: if their worker did not know of them, their deliveries would wait until the claims expire.
+#[tokio::test]
+async fn a_hand_off_whose_second_call_fails_has_the_claims_of_the_first() {
+    let rig = Rig::with(WIDE);
+    // The number of entries of tenant `b` is not a number, so the script fails.
+    rig.server.cli(&["HSET", &keys().schedule()[11], "b", "none"]);
+    let entries =
+        |tenant: &str, numbers: Range<u32>| numbers.map(|n| hint(tenant, "w", n).entry).collect::<Vec<_>>();
+    assert!(rig.schedule.hand_off(entries("b", 0..1), room(600), LEASE).await.is_err());
+    let all = [entries("a", 0..250), entries("b", 250..251)].concat();
+    let handed_off = rig.schedule.hand_off(all, room(600), LEASE).await.expect("the first call responds");
+    assert_eq!(handed_off.claims.len(), 250);
+}
+
 #[tokio::test]
 async fn one_of_many_sweeps_in_an_interval() {
     let rig = Rig::new();
