@@ -65,8 +65,8 @@ impl Worker {
     ) -> (Ticket, HandedOff) {
         let running = self.tasks.token();
         let until = self.clock.elapsed() + LEASE;
-        let most = permits.as_ref().map_or(0, SavePermits::count).max(WITHOUT_PERMITS);
-        let mut reserved = self.admission.claim(hints.len().min(most));
+        let permitted = permits.as_ref().map_or(0, SavePermits::count);
+        let mut reserved = self.admission.claim(slots(hints.len(), permitted));
         let (ticket, hand_offs) = self.outbox.hand_off(hints, reserved.room()).await;
         let (claims, queued) = (hand_offs.claims, hand_offs.quick_waiting);
         let permits = permits.map(|permits| permits.assign(&self.clock, claims.len(), queued));
@@ -121,6 +121,11 @@ impl HandedOff {
     }
 }
 
+/// Returns how many slots a group of this many deliveries reserves, with this number of save permits.
+fn slots(deliveries: usize, permits: usize) -> usize {
+    deliveries.min(permits.max(WITHOUT_PERMITS))
+}
+
 /// Returns the attempt of a hand-off that was committed with the attempt begun at `at_ms`.
 fn first_attempt(tenant: &Arc<ServedTenant>, event: &Event, hand_off: &NewHandOff, at_ms: i64) -> Attempt {
     let NewHandOff { id, webhook, lease, .. } = hand_off;
@@ -144,7 +149,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn group_with_few_permits_reserves_64_slots() {
-        assert_eq!(WITHOUT_PERMITS, 64);
+    fn group_reserves_a_slot_for_each_permit_and_64_in_any_case() {
+        assert_eq!([slots(500, 0), slots(500, 63), slots(500, 65)], [64, 64, 65]);
+        assert_eq!([slots(9, 0), slots(9, 65)], [9, 9], "it has no more deliveries");
     }
 }
