@@ -59,21 +59,20 @@ pub async fn list(
     };
     let ResendSearch { resend_id: id, page_size, cursor } = ResendSearch::read(fields)?;
     let mut reader = viewer.caller.reader(&state).await?;
-    let aside = match &many {
-        None => None,
-        Some(many) => aside(&mut reader, &viewer, &many.choice.as_of(state.clock.now())).await?,
-    };
-    let preview = match &many {
-        None => None,
-        Some(many) => match previewed(&mut reader, &viewer, many).await {
+    let (mut preview, mut to_set_aside) = (None, None);
+    if let Some(many) = &many {
+        let previewed = previewed(&mut reader, &viewer, many).await;
+        let sendable = previewed.as_ref().map_or(0, |preview| preview.count);
+        let choice = many.choice.as_of(state.clock.now());
+        to_set_aside = aside(&mut reader, &viewer, &choice, sendable).await?;
+        match previewed {
             Err(ApiError::Conflict(_)) => {
-                let why = refused(&viewer, &many.choice.webhook, aside.is_some());
+                let why = refused(&viewer, &many.choice.webhook, to_set_aside.is_some());
                 wrong.push(("webhook".to_owned(), why));
-                None
             }
-            preview => Some(preview?),
-        },
-    };
+            previewed => preview = Some(previewed?),
+        }
+    }
     let found = progress(
         &mut reader,
         viewer.caller.concern().as_deref(),
@@ -90,7 +89,7 @@ pub async fn list(
         choice: Filters(choice),
         wrong,
         preview,
-        aside,
+        aside: to_set_aside,
         done,
         probe: probe.map(shown_delivery),
         resends: found.into_iter().map(shown).collect(),
@@ -216,25 +215,26 @@ fn back(chosen: Many, more: [(&'static str, Option<String>); 2]) -> Redirect {
     Redirect::to(&href(Section::Resends.path(), fields))
 }
 
-/// How many dead letters the choice would set aside, and how many are; `None`: the webhook is not known.
+/// How many dead letters the choice would set aside, and how many are; `None`: the webhook is not known. `sendable`: how many of the
+/// choice can be sent again.
 async fn aside(
     reader: &mut Connection,
     viewer: &Viewer,
     choice: &Choice,
+    sendable: i64,
 ) -> Result<Option<SetAside>, ApiError> {
     let name = viewer.caller.name();
     let by = viewer.caller.by(&name);
-    let to_set = set_aside::preview(reader, by, choice, Aside::Set).await;
-    let (to_set, _) = match to_set {
-        Err(Refusal::NotFound(_)) => return Ok(None),
-        other => other?,
+    // What can be sent again can be set aside, so a full choice is not counted twice: 10,000 take some 50 ms.
+    let to_set = match sendable == choice.limit {
+        true => sendable,
+        false => match set_aside::preview(reader, by, choice, Aside::Set).await {
+            Err(Refusal::NotFound(_)) => return Ok(None),
+            found => found?.0.count,
+        },
     };
     let (to_undo, _) = set_aside::preview(reader, by, choice, Aside::Undo).await?;
-    Ok(Some(SetAside {
-        to_set: to_set.count,
-        to_undo: to_undo.count,
-        ended_before: choice.ended_before_ms.map(timestamp),
-    }))
+    Ok(Some(SetAside { to_set, to_undo: to_undo.count, ended_before: choice.ended_before_ms.map(timestamp) }))
 }
 
 /// The count with what the user has just done, such as `7`.
