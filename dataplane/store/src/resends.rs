@@ -101,7 +101,7 @@ pub(crate) fn dead(
     // The key of a webhook names its customer, so most choices need not read the event of each dead letter.
     let is_of_key =
         |code: &String| webhooks.len() == 1 && webhook_key::customer_code(&webhooks[0]) == Some(code);
-    let reads_events = event_codes.is_some() || !customer_code.as_ref().is_none_or(is_of_key);
+    let reads_events = *sendable || event_codes.is_some() || !customer_code.as_ref().is_none_or(is_of_key);
     let events = if reads_events { " JOIN event e ON e.id = d.event_id" } else { "" };
     let mut search = Search::new(&format!("{select} FROM delivery_history d{events}"));
     search.and(if *set_aside { SET_ASIDE } else { OPEN }, []);
@@ -125,7 +125,8 @@ pub(crate) fn dead(
         // function's result, but that half of them pass a CASE.
         let is_printable = match is_postgres {
             true => r#"d.event_id COLLATE "C" !~ '[^!-~]'"#,
-            false => "d.event_id NOT GLOB '*[^!-~]*'",
+            // Functions of SQLite read a text up to the first NUL.
+            false => "d.event_id NOT GLOB '*[^!-~]*' AND instr(d.event_id, char(0)) = 0",
         };
         let length = format!("length(d.event_id) BETWEEN 1 AND {LONGEST_EVENT_ID}");
         search.and(&format!("CASE WHEN {length} AND {is_printable} THEN TRUE ELSE FALSE END"), []);

@@ -214,6 +214,33 @@ async fn what_cannot_be_sent_again_takes_no_place_of_a_limit(rig: TenantDatabase
         let (_, all) = resends::extent(&mut reader, &filter(false), 10).await.expect("a statement");
         assert_eq!(all, 3, "it still counts, and can be set aside: {spoiled:?}");
     }
+    let sent = async |what: &str| {
+        let found = resends::dead_letters(&mut rig.reader().await, &sendable).await.expect("a statement");
+        assert_eq!(found.iter().map(|dead| &*dead.id).collect::<Vec<_>>(), [good.to_string()], "{what}");
+    };
+    let refer = async |from: &str, to: &str| {
+        rig.run(&format!("UPDATE delivery_history SET event_id = {to} WHERE event_id = {from}")).await;
+    };
+    let event = format!("'{from}'");
+    match rig.place {
+        // A text of PostgreSQL has no NUL.
+        Place::File(_) => {
+            rig.run(&format!(
+                "INSERT INTO event (id, code, customer_code, body, occurred_at_ms) \
+                 SELECT 'evt' || char(0), code, customer_code, body, occurred_at_ms FROM event WHERE id = {event}"
+            ))
+            .await;
+            refer(&event, "'evt' || char(0)").await;
+            sent("an id with a NUL").await;
+            refer("'evt' || char(0)", &event).await;
+        }
+        // A file does not let another program delete the event of a delivery.
+        Place::Url(_) => {
+            refer(&event, "'evt_gone'").await;
+            sent("an event that is gone").await;
+            refer("'evt_gone'", &event).await;
+        }
+    }
     spoil(&from, &"~".repeat(64)).await;
     let sendable = DeadFilter { limit: 10, ..sendable };
     let found = resends::dead_letters(&mut rig.reader().await, &sendable).await.expect("a statement");
