@@ -52,12 +52,12 @@ pub fn count_sql(status: Status) -> String {
         format!("FROM delivery_history d WHERE {ended} AND {time} >= $1 AND {webhook} IN ({{values}})")
     };
     let all = among("d.finished_at_ms", "d.webhook");
-    // Deliveries of test events are few. They are counted apart, since the index alone has what the rest needs. An expression in place of
+    // The deliveries of a webhook's test events are few. They are counted apart, since the index alone has what the rest needs. An expression in place of
     // a column leaves only the index by event.
     let tests = among("d.finished_at_ms + 0", "d.webhook || ''");
     format!(
         "WITH test (count) AS (SELECT CAST(coalesce(sum((SELECT count(*) {tests} AND d.event_id = t.id)), 0) AS BIGINT) \
-         FROM test_event t) SELECT count(*) - (SELECT count FROM test) FROM \
+         FROM test_event t WHERE t.webhook IN ({{values}})) SELECT count(*) - (SELECT count FROM test) FROM \
          (SELECT 1 {all} ORDER BY d.webhook, d.finished_at_ms LIMIT $2 + (SELECT count FROM test)) AS found"
     )
 }
