@@ -128,6 +128,13 @@ fn cases() -> Vec<Case> {
             19,
             Some(22),
         ),
+        // Now and then a call takes too long.
+        case(
+            "DocketScheduleFails",
+            &[("docket_schedule_failures_total{pod='w',call='claim'}", "0x10 1+1x50")],
+            60,
+            None,
+        ),
         // A failover of Redis took half a minute.
         case(
             "DocketScheduleFails",
