@@ -297,12 +297,15 @@ impl Metrics {
 
     /// Publishes whether this process is the leader. When it is no longer, series that only the leader has are removed.
     pub fn leads(&self, leads: bool) {
-        self.leader.set(i64::from(leads));
+        let led = self.leader.set(i64::from(leads)) == 1;
+        if leads != led {
+            // Also where leadership begins: work that ended after the Lease was lost may have published counts.
+            self.migrations.clear();
+            self.migration_progress.clear();
+        }
         if leads {
             return;
         }
-        self.migrations.clear();
-        self.migration_progress.clear();
         for ((kind, _), before) in self.published.0.lock().drain() {
             self.managed
                 .get_or_create(&[("kind", kind.to_owned()), ("state", before.state.to_owned())])
