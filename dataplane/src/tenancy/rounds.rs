@@ -23,8 +23,8 @@ const APART: Duration = Duration::from_secs(1);
 /// The longest time between two reads of the list of tenants. It is not read at every step: there may be ten thousand.
 const FOLLOW: Duration = Duration::from_secs(1);
 
-/// Returns how long a process has the turn for a round, if it makes one in each `interval`: until shortly before its next round. If the turn
-/// lasted until then, the process would leave out every second round.
+/// Returns how long a process has the turn for a round, if it makes one in each `interval`: until shortly before its next round.
+/// If the turn lasted until then, the process would leave out every second round.
 pub fn turn(interval: Duration) -> Duration {
     interval * 9 / 10
 }

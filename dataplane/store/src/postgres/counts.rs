@@ -183,10 +183,10 @@ impl Counts {
         WaitTimes { sum, buckets }
     }
 
-    /// Returns whether each server responded last time, by `host:port`, without servers that were not tried yet, or not
-    /// for three minutes since they were away. At most `most` servers have an entry of their own, the first by name. The entry `others` stands for all further
-    /// servers, and `external` for all servers that owners of tenants have chosen. These two entries are up if all of
-    /// their servers are.
+    /// Returns whether each server responded last time, by `host:port`, without servers that were not tried yet, or not for
+    /// three minutes since they were away. At most `most` servers have an entry of their own, the first by name. The entry
+    /// `others` stands for all further servers, and `external` for all servers that owners of tenants have chosen. These two
+    /// entries are up if all of their servers are.
     pub fn servers(&self, most: usize, now: Instant) -> Vec<(String, bool)> {
         let (mut shown, mut single) = (BTreeMap::new(), 0);
         for KnownServer { server, .. } in self.servers.lock().values() {
