@@ -52,9 +52,13 @@ async fn dead_letters_are_set_aside_one_by_one_or_all_and_back() {
 
     // The choice has all dead letters, except those that are set aside already.
     let choice = "/portal/resends?webhook=default%2Forders&event=order.created";
-    let shown = text(choice).await;
-    for part in ["2 of 2 lost deliveries", "Set aside 2</button>", "Undo set aside of 1</button>"] {
-        assert!(shown.contains(part), "{part}: {shown}");
+    // A choice with a limit that is reached has as many in both cards.
+    for (limit, number) in [("", 2), ("&limit=2", 2), ("&limit=1", 1)] {
+        let shown = text(&format!("{choice}{limit}")).await;
+        let (sent, set) = (format!("{number} of 2 lost deliveries"), format!("Set aside {number}</button>"));
+        for part in [sent.as_str(), &set, "Undo set aside of 1</button>"] {
+            assert!(shown.contains(part), "{limit}, {part}: {shown}");
+        }
     }
     let form = [("webhook", "default/orders"), ("event", "order.created"), ("csrf", &csrf)];
     assert_eq!(browser.post("/portal/resends/set-aside", &form[..2]).await.status, 403);
