@@ -40,7 +40,7 @@ pub async fn run(arguments: HealthcheckArguments) -> Result<()> {
             }
             tokio::time::sleep(RETRY).await;
         };
-        let problem = result.err();
+        let (url, problem) = (shown(url), result.err());
         failed += usize::from(problem.is_some());
         // Each result at once, because a later URL may take until the end of the time to wait.
         if is_for_people {
@@ -55,6 +55,13 @@ pub async fn run(arguments: HealthcheckArguments) -> Result<()> {
         0 => Ok(()),
         count => bail!("{count} of {} did not respond 200", arguments.url.len()),
     }
+}
+
+/// The URL without its user and password: what is printed here stays in a log.
+fn shown(url: &Url) -> Url {
+    let mut url = url.clone();
+    let _ = (url.set_username(""), url.set_password(None)); // this fails only for a URL without a host
+    url
 }
 
 async fn check(client: &Client, url: &Url) -> Result<(), String> {

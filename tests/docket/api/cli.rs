@@ -596,7 +596,13 @@ async fn a_health_check_says_what_each_answered() {
     assert!(text.contains("2 of 3 did not respond 200"), "{text}");
     let (done, text) = rig.home.command(&["healthcheck", "--url", &well, "-o", "json"], "");
     let checks: Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!((done, checks), (true, json!({"checks": [{"url": well, "healthy": true, "problem": null}]})));
+    let expected = json!({"checks": [{"url": well, "healthy": true, "problem": null}]});
+    assert_eq!((done, &checks), (true, &expected));
+    let with_password = well.replace("http://", "http://ann:hunter2@");
+    let (done, text) = rig.home.command(&["healthcheck", "--url", &with_password], "");
+    assert!(done && text == format!("{well}: 200\n"), "{text}");
+    let (done, text) = rig.home.command(&["healthcheck", "--url", &with_password, "-o", "json"], "");
+    assert_eq!((done, serde_json::from_str::<Value>(&text).expect("JSON")), (true, expected));
     fails(&rig.home, &["healthcheck", "--url", "https://127.0.0.1/"], "", "must be an http:// URL");
     fails(&rig.home, &["healthcheck"], "", "--url");
 }
