@@ -59,7 +59,7 @@ const LOOKS: u32 = 3;
 const BETWEEN_LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// How many signatures may be diagnosed at the same time, one per tenant.
 const DIAGNOSES: u32 = 2;
-/// Requests with links of messages at the same time; a source has one while others wait.
+/// Requests with links of messages at the same time; a source has one of them, and two while no other source has one.
 pub const MAIL_LINKS: u32 = 4;
 
 /// What all parts share, and the parts that run.

@@ -150,7 +150,7 @@ pub(super) fn of_all() -> String {
             (
                 "`/portal/mail/{token}`",
                 format!(
-                    "A body of {} in {}; one read of the tenant's database; {MAIL_LINKS} at a time, at most one of them for each source while others wait",
+                    "A body of {} in {}; one read of the tenant's database; {MAIL_LINKS} at a time, one of them for each source, and two while no other source has one",
                     bytes(body::SIGN_IN_LIMIT),
                     time(body::TIME)
                 ),
