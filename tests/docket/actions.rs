@@ -4,6 +4,7 @@ mod detector;
 mod invoices;
 mod odd_rows;
 mod older_schema;
+mod people;
 mod resends;
 mod retention;
 mod subscriptions;
