@@ -1,13 +1,18 @@
-//! Traces through the library: what a right to one webhook shows.
+//! Traces through the library: what a right to one webhook shows, and what a customer sees.
 
 use docket::actions::trace::{Sight, TraceOf, find};
 use docket::refusal::Refusal;
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{INVOICE_TABLES, T0, TenantDatabase, WEBHOOK, insert_invoice_sql};
+use docket_rig::tenant_database::{
+    CUSTOMER, INVOICE_TABLES, T0, TenantDatabase, WEBHOOK, insert_invoice_sql,
+};
 use docket_store::contacts;
 
-on_both_databases!(right_to_one_webhook_shows_no_invoice_of_another_customer_with_the_same_number);
+on_both_databases!(
+    right_to_one_webhook_shows_no_invoice_of_another_customer_with_the_same_number,
+    customer_finds_no_work_order_and_no_invoice_of_another,
+);
 
 async fn right_to_one_webhook_shows_no_invoice_of_another_customer_with_the_same_number(rig: TenantDatabase) {
     rig.write(async |t| contacts::insert_customer(t, "JONES", "Jones & Partners", T0).await).await;
@@ -41,5 +46,21 @@ async fn right_to_one_webhook_shows_no_invoice_of_another_customer_with_the_same
     for of in [TraceOf::Number("7"), TraceOf::Invoice("7"), TraceOf::WorkOrder("WO2")] {
         let other = found(of, "smith/others").await;
         assert!(matches!(other, Err(Refusal::NotFound(_))), "{of:?}: nothing of it went to this webhook");
+    }
+}
+
+async fn customer_finds_no_work_order_and_no_invoice_of_another(rig: TenantDatabase) {
+    rig.add_work_order("WO1").await;
+    let [(_, table), ..] = INVOICE_TABLES;
+    rig.run(&insert_invoice_sql(table, "7", T0)).await;
+    let seen = async |of, customer| {
+        let sight = Sight { webhook: None, customer: Some(customer) };
+        find(&mut rig.reader().await, &Clock::System, of, sight).await
+    };
+    for of in [TraceOf::Number("WO1"), TraceOf::WorkOrder("WO1"), TraceOf::Number("7"), TraceOf::Invoice("7")]
+    {
+        assert!(seen(of, CUSTOMER).await.is_ok(), "{of:?}");
+        let other = seen(of, "JONES").await;
+        assert!(matches!(other, Err(Refusal::NotFound(_))), "{of:?}: it is another customer's");
     }
 }
