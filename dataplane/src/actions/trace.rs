@@ -622,21 +622,81 @@ mod tests {
         assert!(codes(TraceOf::WebOrder("W1"), true).is_empty(), "its event may be older");
     }
 
-    #[test]
-    fn new_invoice_has_no_event_yet() {
-        let invoice = |detected_at_ms| TracedInvoice {
+    fn invoice(detected_at_ms: Option<i64>) -> TracedInvoice {
+        TracedInvoice {
             family: docket_domain::invoice::InvoiceFamily::Court,
             invoice_number: "7".into(),
             work_order: "CT1".into(),
             created_at_ms: 40,
             detected_at_ms,
             customer_code: Some("C-1".into()),
-        };
+        }
+    }
+
+    #[test]
+    fn new_invoice_has_no_event_yet() {
         let codes = |detected_at_ms| {
             let found = Found { invoices: vec![invoice(detected_at_ms)], ..found(Vec::new(), false) };
             traced(&found, TraceOf::Invoice("7")).len()
         };
         assert_eq!((codes(None), codes(Some(50))), (0, 1));
+    }
+
+    #[test]
+    fn event_of_one_invoice_does_not_stand_for_that_of_another() {
+        let events = |number: &str| {
+            let about = About { invoice_number: Some(number.to_owned()), ..About::default() };
+            let listed = vec![ListedDelivery { about, ..delivery("e1", "invoice.created", "on", 60) }];
+            let found = Found { invoices: vec![invoice(Some(50))], ..found(listed, false) };
+            traced(&found, TraceOf::Invoice("7")).len()
+        };
+        assert_eq!((events("7"), events("8")), (1, 2));
+    }
+
+    #[test]
+    fn events_are_oldest_first_also_those_that_are_not_stored() {
+        let exported = found(vec![delivery("e1", "order.exported", "on", 30)], false);
+        let events = traced(&exported, TraceOf::WebOrder("W1"));
+        let shown: Vec<_> = events.iter().map(|event| (event.id.as_deref(), event.at_ms)).collect();
+        assert_eq!(shown, [(None, 10), (Some("e1"), 30)]);
+    }
+
+    #[test]
+    fn deliveries_whose_events_have_an_invalid_id_are_not_put_together() {
+        let invalid = ["on", "off"].map(|webhook| delivery("", "order.created", webhook, 10));
+        let events = traced(&found(invalid.into(), false), TraceOf::Event(""));
+        let shown: Vec<_> =
+            events.into_iter().map(|event| (event.deliveries, event.missed.is_none())).collect();
+        assert_eq!(shown, [(vec![0], true), (vec![1], true)]);
+    }
+
+    #[test]
+    fn webhook_on_hold_that_got_the_event_before_is_not_missed() {
+        let by_key = delivery("e1", "order.created", "h1", 10);
+        // Rows of versions before keys have the uid.
+        let by_uid = ListedDelivery { webhook: "h1".into(), webhook_name: String::new(), ..by_key.clone() };
+        for got in [by_key, by_uid] {
+            let events = traced(&found(vec![got], false), TraceOf::WebOrder("W1"));
+            let missed = events[0].missed.as_ref().expect("it is known");
+            let names: Vec<_> = missed.webhooks.iter().map(|one| one.name.as_deref()).collect();
+            assert_eq!(names, [Some("a/on"), Some("a/off"), None]);
+        }
+    }
+
+    #[test]
+    fn suspension_and_declarations_that_cannot_be_read_are_reasons() {
+        let (active, faults) = (BTreeSet::from([EventCode::OrderCreated]), BTreeMap::new());
+        let missed = |held: &HeldWebhooks, is_suspended| {
+            let declared =
+                Declared { webhooks: Webhooks::new(&[], &active, held), is_suspended, faults: &faults };
+            let all = events(&found(Vec::new(), false), TraceOf::WebOrder("W1"), Some(&declared));
+            all[0].missed.clone().expect("it is known").webhooks
+        };
+        let held = HeldWebhooks::These([("h1".to_owned(), "a/h1/C-1".to_owned())].into());
+        assert_eq!(missed(&held, true)[0].reasons, [WhyNot::NotServed, WhyNot::TenantSuspended]);
+        let unread = missed(&HeldWebhooks::AllUnknown, false);
+        let note = MissingWebhook { name: None, reasons: vec![WhyNot::Unreadable], faults: Vec::new() };
+        assert_eq!(unread, [note]);
     }
 
     #[test]
