@@ -8,6 +8,8 @@ use docket_store::processes::{self, ProcessFilter};
 use docket_store::sql::Param;
 use docket_store::{Database, StoreError};
 
+use crate::upgrade;
+
 on_both_databases!(
     a_second_migration_changes_nothing,
     a_newer_schema_is_refused,
@@ -179,4 +181,21 @@ async fn the_baseline_is_what_the_steps_make() {
         let applied = docket_schema::postgres::applied(&client).await.expect("a statement");
         assert_eq!(applied.missing(), Ok(&[][..]));
     }
+}
+
+/// A session ends a statement after a time that is far too short for a step on a large table.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_may_take_longer_than_a_statement_of_the_session() {
+    // The first statement that changes a table takes 0.7 s.
+    const SLOW: &str = "CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN \
+        IF current_setting('test.slow', true) IS DISTINCT FROM 'no' THEN \
+        PERFORM pg_sleep(0.7); PERFORM set_config('test.slow', 'no', false); END IF; END $$; \
+        CREATE EVENT TRIGGER slow ON ddl_command_start EXECUTE FUNCTION slow(); \
+        SET statement_timeout = '500ms'";
+    let mut client = postgres::client(&postgres::database().await).await;
+    let older = upgrade::version(docket_schema::OLDEST as usize);
+    client.batch_execute(&older).await.expect("the schema of the previous release");
+    client.batch_execute(SLOW).await.expect("a superuser");
+    let migrated = docket_schema::postgres::migrate(&mut client).await;
+    assert_eq!(migrated.expect("no limit ends a step"), docket_schema::NEWEST);
 }
