@@ -1,16 +1,20 @@
 //! The command line, beside a `docket dev` that runs on the same files.
 
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use docket_rig::ports::free_port;
 use docket_tests::people::ADA;
 use docket_tests::receiver::{Receiver, Response, ca_yaml};
-use docket_tests::server::{Home, Options, PASSWORD, Server, api_key, eventually, webhook_yaml};
+use docket_tests::server::{Home, Options, PASSWORD, Server, api_key, binary, eventually, webhook_yaml};
 use serde_json::{Value, json};
 
 use super::rig::{Rig, captioned, home, save};
+use crate::delivery::stage::{self, FAST, SOON, Webhook};
 
 /// The arguments of `docket contacts add` for ACME's customer C-1.
 fn contact<'a>(email: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -163,6 +167,70 @@ fn what_is_declared_is_listed_without_secrets() {
     );
     let (_, text) = home.command(&["webhooks", "list", "--tenant", "ACME"], "");
     assert!(text.contains("default/orders") && text.contains("active"), "{text}");
+}
+
+#[test]
+fn webhook_that_is_inactive_or_not_served_is_listed_as_such() {
+    let hook = |name: &str| webhook_yaml("acme", name, "C-1", "https://receiver.example/");
+    let held = hook("held").replace("acme-signing", "no-such-secret");
+    let home = home(&[("acme", 'a')], &(hook("orders") + &hook("idle") + "  active: false\n" + &held));
+    let webhooks = json_of(&home, &["webhooks", "list"]);
+    let shown = |one: &Value| {
+        let text = |name: &str| one[name].as_str().expect("a text").to_owned();
+        (text("webhook"), text("state"), one["signed"].as_bool(), one["faults"] == json!([]))
+    };
+    let mut listed: Vec<_> = webhooks["webhooks"].as_array().expect("a list").iter().map(shown).collect();
+    listed.sort();
+    let line =
+        |name: &str, state: &str, signed, is_well| (name.to_owned(), state.to_owned(), signed, is_well);
+    let expected = [
+        line("default/held", "not served", None, false),
+        line("default/idle", "inactive", Some(true), true),
+        line("default/orders", "active", Some(true), true),
+    ];
+    assert_eq!(listed, expected);
+}
+
+/// A command that continues until it is dropped.
+struct Following(Child);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn list_that_is_followed_shows_each_change_once() {
+    let receiver = Receiver::verifying(|_| Response::Status(200)).await;
+    let hook = Webhook::new("orders", receiver.url("/hook"));
+    let (home, _server, client) = stage::stage(&[hook], FAST).await;
+    let out = home.log("followed");
+    let command = Command::new(binary())
+        .args(["deliveries", "list", "--tenant", "ACME", "--follow", "-o", "json"])
+        .env("DOCKET_CONFIG_DIR", home.config())
+        .env("DOCKET_DATA_DIR", home.data())
+        .stdout(File::create(&out).expect("writable"))
+        .spawn();
+    let _following = Following(command.expect("the binary starts"));
+    let shown = || {
+        let text = std::fs::read_to_string(&out).expect("it is there");
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let line =
+            |line: Value| format!("{} {} {}", line["deliveryId"], line["status"], line["attemptCount"]);
+        lines.map(line).collect::<Vec<String>>()
+    };
+    // Each is shown by another read of the list.
+    for count in 1..=3 {
+        stage::save(&client).await;
+        eventually("the delivery is shown", SOON, async || {
+            shown().iter().filter(|line| line.contains("Succeeded")).count() >= count
+        })
+        .await;
+    }
+    let all = shown();
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
 }
 
 #[tokio::test]
