@@ -392,3 +392,20 @@ fn a_sample_is_printed_with_the_fields_that_were_set() {
         assert!(!done && text.contains(said), "{said}: {text}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redirect_fails_as_at_an_attempt_and_a_long_answer_is_cut() {
+    let home = Home::new();
+    let mine = Receiver::scripted(|post| match post.path.as_str() {
+        "/moved" => Response::whole(302, "Location: /hook\r\n", b""),
+        _ => Response::whole(200, "", &[b'x'; 5_000]),
+    })
+    .await;
+    let at = |path: &str| format!("http://localhost:{}{path}", mine.plain);
+    let (done, text) = trigger(&home, &["order.created", "--to", &at("/moved")]);
+    assert!(!done && text.contains("a delivery needs a status from 200 to 299, not 302"), "{text}");
+    assert!(mine.posts_to("/hook").is_empty(), "redirects are not followed");
+    let (done, text) = trigger(&home, &["order.created", "--to", &at("/hook"), "-o", "json"]);
+    let sent: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((done, sent["response"].as_str().map(str::len)), (true, Some(2_000)));
+}
