@@ -419,4 +419,16 @@ mod tests {
         assert_eq!(of(5, 10_001), "There are more than 10000; name the others with another command.\n");
         assert_eq!(of(5, 5), "");
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_have_a_minute_after_the_last_delivery_is_due() {
+        let preview = json!({"count": 2, "total": 2, "seconds": 10});
+        let queued = json!({"resendId": "r", "count": 2, "seconds": 10});
+        let waits = json!({"resendId": "r", "count": 2, "succeeded": 1, "pending": 1});
+        let answers = [preview, queued].into_iter().chain(std::iter::repeat_n(waits, 1_000));
+        let (mut script, begun) = (Script::of(answers), Instant::now());
+        let result = run(&mut script, &parsed("--yes"), Timestamp::UNIX_EPOCH).await;
+        assert!(result.is_err_and(|found| found.0.contains("Docket continues with 1")));
+        assert!((70..72).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    }
 }

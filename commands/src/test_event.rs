@@ -130,4 +130,21 @@ mod tests {
                 .is_err_and(|text| text.starts_with("delivery d is queued, but what came of it is unknown"))
         );
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn first_attempt_is_waited_for_up_to_a_minute() {
+        let sent = json!({"deliveryId": "d"});
+        let delivery = |finished: Value| {
+            let attempt = json!({"finishedAt": finished, "failureClass": null});
+            json!({"deliveries": [{"deliveryId": "d", "attempts": [attempt]}]})
+        };
+        let waits = || delivery(Value::Null);
+        let mut late = Script::of([sent.clone(), waits(), waits(), delivery(json!("t"))]);
+        assert_eq!((run(&mut late, &parsed("")).await, late.asked.len()), (Ok(()), 4));
+        let mut never = Script::of([sent].into_iter().chain(std::iter::repeat_n(waits(), 1_000)));
+        let begun = Instant::now();
+        let result = run(&mut never, &parsed("")).await;
+        assert!(result.is_err_and(|found| found.0.contains("was not attempted within 60 s")));
+        assert!((60..62).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    }
 }

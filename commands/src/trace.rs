@@ -239,4 +239,25 @@ mod tests {
         let times = json!({"firstByte": 4_000, "tls": 3_000, "connect": 2_000, "dns": 1_000, "total": 9_000});
         assert_eq!(phases(&times), "dns 1 ms · connect 2 ms · tls 3 ms · first byte 4 ms");
     }
+
+    #[test]
+    fn draft_and_a_resend_that_waits_say_all_that_is_known_of_them() {
+        let trace = json!({
+            "order": {"webOrderId": "W-1", "orderType": "Court", "customerCode": "C-1", "status": "Draft",
+                "createdAt": "t1", "updatedAt": "t2", "exportedAt": null},
+            "deliveries": [{"createdAt": "t3", "event": "order.created", "eventId": "", "webhook": "a/b",
+                "customerCode": "C-1", "attemptCount": 0, "deliveryId": "d", "status": "Pending", "resendOf": "c",
+                "requestedBy": "me", "nextAttemptAt": "t4", "waitsFor": "a place", "resends": [
+                {"deliveryId": "f", "createdAt": "t6", "requestedBy": "you", "status": "Pending"},
+                {"deliveryId": "e", "createdAt": "t5", "requestedBy": "you", "status": "Failed"}]}],
+            "more": true
+        });
+        assert_eq!(
+            traced(&trace, Style::default()),
+            "Web order W-1 (Court of customer C-1)  Draft\n  t1  saved\n  t2  changed\n  Older deliveries are left out.\n  \
+             t3  order.created (invalid id) to a/b (customer C-1)\n    delivery d  Pending after 0 of 5 attempts\n    \
+             resend of c by me\n    next attempt t4, waits for a place\n    resent t5 by you: Failed (e)\n    \
+             resent t6 by you: Pending (f)\n"
+        );
+    }
 }
