@@ -453,7 +453,14 @@ mod tests {
         }
         let of_both = |line: &str| Arguments::read(line.split(' ').map(Into::into)).err();
         assert!(of_both("x -n a status").is_none() && of_both("x status -A").is_none());
-        for line in ["x -n a status -A", "x status -n a -A"] {
+        for line in [
+            "x -n a status -A",
+            "x status -n a -A",
+            "x -n a check -A",
+            "x -n a upgrade plan -A",
+            "x -n a adopt --all -A",
+            "x -n a report -f out.zip -A",
+        ] {
             assert_eq!(of_both(line).map(|error| error.exit_code()), Some(2), "{line}");
         }
     }
@@ -486,9 +493,14 @@ mod tests {
             Ok(Arguments { command: Command::Deliveries(asked), .. }) => asked.webhook,
             other => panic!("{line}: {other:?}"),
         };
-        for line in
-            ["x deliveries orders", "x deliveries list orders", "x -n deliveries deliveries list orders"]
-        {
+        for line in [
+            "x deliveries orders",
+            "x deliveries list orders",
+            "x -n deliveries deliveries list orders",
+            "x --namespace audit deliveries list orders",
+            "x --context audit deliveries list orders",
+            "x --kubeconfig people deliveries list orders",
+        ] {
             assert_eq!(asked(line).as_deref(), Some("orders"), "{line}");
         }
         assert_eq!(asked("x deliveries list list").as_deref(), Some("list"));

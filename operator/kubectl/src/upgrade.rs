@@ -316,4 +316,16 @@ mod tests {
         assert!(plan_text(&older).contains("only after its migration"));
         assert_eq!(plan_object(&older)["tenants"][0]["served"], object!(false));
     }
+
+    #[test]
+    fn failed_migration_and_a_database_that_is_too_old_are_problems() {
+        let code = |result: Result<(), Problem>| result.err().map(|problem| problem.exit_code());
+        assert_eq!(code(print_status(&status(tenants()), Output::Json)), Some(1));
+        let well = databases(&[tenant("a", NEWEST, "Migrated", "", false)]);
+        assert_eq!(code(print_status(&status(well.clone()), Output::Table)), None);
+        assert_eq!(code(print_plan(&plan(tenants()), Output::Table)), None, "each of them is served");
+        let older = databases(&[tenant("e", OLDEST - 1, "Migrated", "", false)]);
+        assert_eq!(code(print_plan(&plan(older), Output::Json)), Some(1));
+        assert_eq!(code(print_plan(&plan(well), Output::Table)), None);
+    }
 }
