@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use docket::actions::subscriptions::{self as actions, NewSubscription, token_digest};
 use docket::refusal::Refusal;
 use docket::tenancy::{HeldWebhooks, Webhooks};
+use docket_crds::WebhookConfig;
 use docket_domain::notice::WebhookState;
 use docket_domain::token::TokenSubject;
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
-use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase, at};
+use docket_rig::tenant_database::{CUSTOMER, T0, TenantDatabase, at, tenant_config};
 use docket_store::contacts;
 use docket_store::subscriptions::{
     self, Claim, Claimed, MOST_OF_CONTACTS, MOST_OF_CUSTOMER, MOST_OF_TENANT, MOST_OF_USER, Recipient,
@@ -18,6 +19,7 @@ use docket_store::subscriptions::{
 
 on_both_databases!(
     a_subscription_is_listed_changed_and_ended_by_its_user_alone,
+    a_user_may_subscribe_once_to_each_webhook_at_an_address,
     a_field_that_is_wrong_is_named,
     a_user_and_a_tenant_have_bounds,
     contacts_leave_seats_to_each_other_and_to_employees,
@@ -43,8 +45,18 @@ async fn subscribe(
     subject: &TokenSubject,
     new: NewSubscription,
 ) -> Result<Subscription, Refusal> {
+    subscribe_to(rig, &[], subject, new).await
+}
+
+/// Subscribes a user of a tenant with these webhooks.
+async fn subscribe_to(
+    rig: &TenantDatabase,
+    served: &[WebhookConfig],
+    subject: &TokenSubject,
+    new: NewSubscription,
+) -> Result<Subscription, Refusal> {
     let (active, held) = (BTreeSet::new(), HeldWebhooks::These([].into()));
-    let webhooks = Webhooks::new(&[], &active, &held);
+    let webhooks = Webhooks::new(served, &active, &held);
     let mut transaction = rig.database.begin(&Clock::System).await?;
     let subscription = actions::subscribe(&mut transaction, webhooks, subject, new, at(T0)).await?;
     transaction.commit().await?;
@@ -84,6 +96,24 @@ async fn a_subscription_is_listed_changed_and_ended_by_its_user_alone(rig: Tenan
         assert_eq!(end(&subject).await.is_ok(), is_ended);
     }
     assert!(list(&contact()).await.is_empty());
+}
+
+async fn a_user_may_subscribe_once_to_each_webhook_at_an_address(rig: TenantDatabase) {
+    let mut config = tenant_config("u", "ACME", CUSTOMER, 2);
+    let served: Vec<WebhookConfig> = serde_json::from_value(config["webhooks"].take()).expect("webhooks");
+    let subscribed = async |webhook: Option<&str>| {
+        let new = NewSubscription { webhook: webhook.map(str::to_owned), ..new(None) };
+        subscribe_to(&rig, &served, &contact(), new).await
+    };
+    for webhook in &served {
+        let made = subscribed(Some(&webhook.full_name())).await.expect("accepted");
+        assert_eq!(made.webhook, Some(webhook.key()), "each message is about this one");
+        for name in [webhook.full_name(), webhook.key(), webhook.uid.clone()] {
+            let again = subscribed(Some(&name)).await;
+            assert!(matches!(again, Err(Refusal::Conflict(_))), "{name}");
+        }
+    }
+    assert_eq!(subscribed(None).await.expect("accepted").webhook, None, "all of them");
 }
 
 async fn a_field_that_is_wrong_is_named(rig: TenantDatabase) {
