@@ -49,6 +49,8 @@ pub fn take(data_dir: &Path) -> Result<Lock> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -58,6 +60,9 @@ mod tests {
         let message = take(&folder).expect_err("taken").to_string();
         assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
         assert!(message.contains("--data-dir"), "{message}");
+        let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+        let modes = (mode(&folder), mode(&folder.join("lock")));
+        assert_eq!(modes, (0o700, 0o600), "no other user of the machine reads the databases");
         drop(first);
         take(&folder).expect("free again");
         std::fs::remove_dir_all(&folder).expect("removable");

@@ -315,4 +315,16 @@ mod tests {
         assert_eq!(handed.webhook(&pods, "u", "one"), Some(Programmed::AsReported));
         assert_eq!(truth(handed.webhook(&pods, "u", "two").unwrap()), Truth::Unknown, "it changed");
     }
+
+    #[test]
+    fn tenant_that_is_gone_is_no_news() {
+        let object = json!({"metadata": {"name": "t", "namespace": "a", "uid": "u"}});
+        let object: kube::api::DynamicObject = serde_json::from_value(object).unwrap();
+        let meta = Meta::of(&object.metadata).unwrap();
+        let runtime = runtime("s", &[("one", "a")]);
+        let mut handovers = Handovers::default();
+        handovers.hand_over(&meta, None, Some(&runtime));
+        handovers.forget("u");
+        assert_eq!(handovers.set_pods(pods(&[("p", &runtime.revision)])), News::default());
+    }
 }
