@@ -150,3 +150,28 @@ async fn seed_tenant(tenant: &ServedTenant, example: &Example, clock: &Clock) ->
 fn is_contact(person: &Person) -> bool {
     matches!(person.subject, TokenSubject::Contact { .. })
 }
+
+#[cfg(test)]
+mod tests {
+    use docket_crds::WebhookConfig;
+    use docket_store::sqlite::Sqlite;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tenancy::testing::{config, served};
+
+    #[tokio::test]
+    async fn only_a_shipped_example_gets_people_with_a_known_password() {
+        let counts = |secret: Option<&str>| {
+            let webhook = json!({"uid": "w", "namespace": "a", "name": "w", "displayName": null, "customerCode": "C-1",
+                "targetUrl": "https://h.example/", "secret": null, "caBundle": null, "events": [], "active": true});
+            let mut webhook: WebhookConfig = serde_json::from_value(webhook).expect("a webhook");
+            webhook.secret = secret.map(|secret| secret.as_bytes().to_vec().into());
+            let mut config = config("u");
+            config.webhooks.push(webhook);
+            is_example(&served(config, Sqlite::new("never-opened.db".into())))
+        };
+        assert!(counts(Some("acme-demo-secret-not-for-production")));
+        assert!(!counts(Some("a-secret-of-its-own")) && !counts(None));
+    }
+}
