@@ -50,3 +50,19 @@ impl Choice {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choice_leaves_out_what_ended_since_the_user_saw_it() {
+        let at = |second| Timestamp::from_second(second).ok();
+        let seen = |ended_before| {
+            let choice = Choice::new("a/b".to_owned(), None, [at(1), at(2), ended_before], 9);
+            assert_eq!((choice.from_ms, choice.to_ms), (Some(1_000), Some(2_000)));
+            choice.as_of(Timestamp::UNIX_EPOCH).ended_before_ms
+        };
+        assert_eq!((seen(at(7)), seen(None)), (Some(7_000), Some(0)));
+    }
+}
