@@ -1,5 +1,6 @@
 //! Traces through the library: what a right to one webhook shows, and what a customer sees.
 
+use docket::actions::meant::meant;
 use docket::actions::trace::{Sight, TraceOf, find};
 use docket::refusal::Refusal;
 use docket_program::clock::Clock;
@@ -62,5 +63,12 @@ async fn customer_finds_no_work_order_and_no_invoice_of_another(rig: TenantDatab
         assert!(seen(of, CUSTOMER).await.is_ok(), "{of:?}");
         let other = seen(of, "JONES").await;
         assert!(matches!(other, Err(Refusal::NotFound(_))), "{of:?}: it is another customer's");
+    }
+    for text in ["WO1", "7"] {
+        let mut reader = rig.reader().await;
+        for (customer, count) in [(CUSTOMER, 1), ("JONES", 0)] {
+            let named = meant(&mut reader, &Clock::System, text, None, Some(customer)).await;
+            assert_eq!(named.expect("a search").len(), count, "{text} of {customer}");
+        }
     }
 }
