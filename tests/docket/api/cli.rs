@@ -10,7 +10,9 @@ use std::time::Duration;
 use docket_rig::ports::free_port;
 use docket_tests::people::ADA;
 use docket_tests::receiver::{Receiver, Response, ca_yaml};
-use docket_tests::server::{Home, Options, PASSWORD, Server, api_key, binary, eventually, webhook_yaml};
+use docket_tests::server::{
+    Home, Options, PASSWORD, Server, api_key, binary, eventually, tenant_yaml, webhook_yaml,
+};
 use serde_json::{Value, json};
 
 use super::rig::{Rig, captioned, home, save};
@@ -733,4 +735,25 @@ async fn sigterm_ends_it_in_order() {
     assert!(server.terminate().await.success());
     let said = std::fs::read_to_string(home.log("out")).expect("readable");
     assert!(said.contains("Stopping: "), "{said}");
+}
+
+#[tokio::test]
+async fn generated_key_is_printed_when_it_is_new_and_not_with_each_edit() {
+    let rig = Rig::start().await;
+    let printed = |text: &str| {
+        let out = std::fs::read_to_string(rig.home.log("out")).expect("it is there");
+        out.matches(text).count()
+    };
+    let generated =
+        tenant_yaml("acme", 'a').replace("  database:", "  - {name: web, generate: {}}\n  database:");
+    rig.home.write("acme.yaml", &generated);
+    eventually("the key is printed", SOON, async || printed("API key web: ") == 1).await;
+    assert_eq!(
+        (printed("1 tenant, no problems."), printed("API key primary")),
+        (1, 0),
+        "that one is declared"
+    );
+    rig.home.write("acme.yaml", &generated.replace("[acme]", "[acme, other]"));
+    eventually("the next edit is followed", SOON, async || printed("was read again") == 2).await;
+    assert_eq!(printed("API key web: "), 1);
 }
