@@ -1,5 +1,7 @@
 //! Migrations of a database to this version's schema.
 
+use std::time::{Duration, Instant};
+
 use docket_program::clock::Clock;
 use docket_rig::tenant_database::{CUSTOMER, Place, T0, TenantDatabase};
 use docket_rig::{on_both_databases, postgres, scratch};
@@ -198,4 +200,22 @@ async fn a_step_may_take_longer_than_a_statement_of_the_session() {
     client.batch_execute(SLOW).await.expect("a superuser");
     let migrated = docket_schema::postgres::migrate(&mut client).await;
     assert_eq!(migrated.expect("no limit ends a step"), docket_schema::NEWEST);
+}
+
+/// Writes to a table wait behind a step that waits for the table.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_of_the_operator_does_not_wait_long_for_a_table_in_use() {
+    let url = postgres::database().await;
+    let (mut client, reader) = (postgres::client(&url).await, postgres::client(&url).await);
+    let older = upgrade::version(docket_schema::OLDEST as usize);
+    client.batch_execute(&older).await.expect("the schema of the previous release");
+    reader.batch_execute("BEGIN; SELECT count(*) FROM audit").await.expect("it reads");
+    let begun = Instant::now();
+    assert!(docket_schema::postgres::migrate(&mut client).await.is_err(), "the table is read");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let applied = docket_schema::postgres::applied(&client).await.expect("a statement");
+    assert_eq!(applied.version, docket_schema::OLDEST, "no step was applied");
+    reader.batch_execute("COMMIT").await.expect("it has read");
+    let migrated = docket_schema::postgres::migrate(&mut client).await;
+    assert_eq!(migrated.expect("the table is free"), docket_schema::NEWEST);
 }
