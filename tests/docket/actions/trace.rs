@@ -1,18 +1,23 @@
 //! Traces through the library: what a right to one webhook shows, and what a customer sees.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use docket::actions::meant::meant;
-use docket::actions::trace::{Sight, TraceOf, find};
+use docket::actions::trace::{Declared, MissedEvent, Sight, TraceOf, find, read};
 use docket::refusal::Refusal;
+use docket::tenancy::{HeldWebhooks, Webhooks};
+use docket_crds::{EventCode, WebhookConfig};
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{
-    CUSTOMER, INVOICE_TABLES, T0, TenantDatabase, WEBHOOK, insert_invoice_sql,
+    CUSTOMER, INVOICE_TABLES, T0, TenantDatabase, WEBHOOK, delivery_id, insert_invoice_sql, tenant_config,
 };
 use docket_store::contacts;
 
 on_both_databases!(
     right_to_one_webhook_shows_no_invoice_of_another_customer_with_the_same_number,
     customer_finds_no_work_order_and_no_invoice_of_another,
+    trace_of_a_delivery_knows_the_other_deliveries_of_its_event,
 );
 
 async fn right_to_one_webhook_shows_no_invoice_of_another_customer_with_the_same_number(rig: TenantDatabase) {
@@ -71,4 +76,33 @@ async fn customer_finds_no_work_order_and_no_invoice_of_another(rig: TenantDatab
             assert_eq!(named.expect("a search").len(), count, "{text} of {customer}");
         }
     }
+}
+
+async fn trace_of_a_delivery_knows_the_other_deliveries_of_its_event(rig: TenantDatabase) {
+    let mut config = tenant_config("u", "ACME", CUSTOMER, 2);
+    let served: Vec<WebhookConfig> = serde_json::from_value(config["webhooks"].take()).expect("webhooks");
+    let event = format!("evt_{:032x}", 1);
+    rig.run(&format!(
+        "INSERT INTO event (id, code, customer_code, invoice_number, body, occurred_at_ms) \
+         VALUES ('{event}', 'invoice.created', '{CUSTOMER}', '7', '{{}}', {T0})"
+    ))
+    .await;
+    for (number, webhook) in (0..).zip(&served) {
+        let (id, key, name) = (delivery_id(number), webhook.key(), webhook.full_name());
+        rig.run(&format!(
+            "INSERT INTO delivery_history (id, event_id, webhook, webhook_name, status, attempt_count, due_at_ms, \
+             created_at_ms, finished_at_ms) VALUES ('{id}', '{event}', '{key}', '{name}', 'Succeeded', 1, 0, {T0}, {T0})"
+        ))
+        .await;
+    }
+    let (active, faults) = (BTreeSet::from([EventCode::InvoiceCreated]), BTreeMap::new());
+    let held = HeldWebhooks::These([].into());
+    let webhooks = Webhooks::new(&served, &active, &held);
+    let declared = Declared { webhooks, is_suspended: false, faults: &faults };
+    let of = TraceOf::Delivery(delivery_id(0));
+    let mut reader = rig.reader().await;
+    let traced = read(&mut reader, &Clock::System, of, Sight::default(), Some(&declared)).await;
+    let traced = traced.unwrap_or_else(|refusal| panic!("{refusal}"));
+    assert_eq!((traced.deliveries.len(), traced.events.len()), (1, 1));
+    assert_eq!(traced.events[0].missed, Some(MissedEvent::default()), "both webhooks got it");
 }
