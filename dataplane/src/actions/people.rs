@@ -210,6 +210,36 @@ mod tests {
         }
     }
 
+    #[test]
+    fn user_is_found_by_each_text_of_the_list() {
+        let text = str::to_owned;
+        let contact = ListedContact {
+            code: text("17"),
+            email: text("ada@quillfeather.example"),
+            email_key: text("key"),
+            name: text("Bea"),
+            customer_code: text("C-1"),
+            customer_name: text("Quill & Moss"),
+            manages_webhooks: false,
+            active: true,
+        };
+        for word in ["17", "ada@", "bea", "c-1", "moss"] {
+            assert!(has_all(&contact.texts(), &[word]), "{word}");
+        }
+        assert!(!has_all(&contact.texts(), &["bea", "key"]), "each word is in a text that is shown");
+        let employee = ListedEmployee {
+            code: text("52"),
+            user_name: text("Mo.Ito"),
+            user_key: text("key"),
+            name: text("Monica"),
+            administrator: false,
+            active: true,
+        };
+        for word in ["52", "mo.ito", "monica"] {
+            assert!(has_all(&employee.texts(), &[word]), "{word}");
+        }
+    }
+
     /// A database with this many employees, of whom the first two are administrators.
     async fn database(count: i64) -> (Database, Folder) {
         let folder = Folder::new("people");
