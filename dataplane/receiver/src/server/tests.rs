@@ -6,8 +6,10 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::*;
 use crate::Fail;
@@ -55,8 +57,15 @@ impl Bench {
         self.connect_as("127.0.0.1").await.expect("a trusted certificate")
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a test's own client, to a receiver it started itself")]
     async fn connect_as(&self, name: &'static str) -> io::Result<SendRequest<Full<Bytes>>> {
+        let stream = self.stream(name).await?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.expect("HTTP/1.1");
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test's own client, to a receiver it started itself")]
+    async fn stream(&self, name: &'static str) -> io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots
             .add(CertificateDer::from_pem_slice(self.ca_pem.as_bytes()).expect("PEM"))
@@ -69,10 +78,7 @@ impl Bench {
             .with_no_client_auth();
         let socket = TcpStream::connect(self.receiver.address()).await?;
         let name = ServerName::try_from(name).expect("a name");
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, socket).await?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.expect("HTTP/1.1");
-        tokio::spawn(connection);
-        Ok(sender)
+        TlsConnector::from(Arc::new(config)).connect(name, socket).await
     }
 
     /// Sends a request on a new connection, and returns the status.
@@ -221,6 +227,24 @@ async fn request_that_is_no_delivery_is_refused_and_not_reported() {
     assert_eq!(bench.post(of_length(MAX_BODY_BYTES)).await, 200);
     let received = bench.report().await;
     assert_eq!((received.body.len(), received.event_id), (MAX_BODY_BYTES, None));
+}
+
+#[tokio::test]
+async fn body_that_is_cut_off_is_no_delivery() {
+    let mut bench = Bench::plain().await;
+    let mut stream = bench.stream("127.0.0.1").await.expect("a trusted certificate");
+    let begun = format!(
+        "POST /open HTTP/1.1\r\nhost: 127.0.0.1\r\n{DELIVERY_ID_HEADER}: delivery-1\r\ncontent-length: 9\r\n\r\nhalf"
+    );
+    stream.write_all(begun.as_bytes()).await.expect("it reads");
+    stream.shutdown().await.expect("the other half does not come");
+    let mut answer = String::new();
+    // The receiver may close the connection without an answer.
+    let _ = timeout(Duration::from_secs(10), stream.read_to_string(&mut answer)).await.expect("it ends");
+    assert!(!answer.contains(" 200 "), "{answer}");
+    assert_eq!(bench.post(signed()).await, 200);
+    let received = bench.report().await;
+    assert_eq!((received.path.as_str(), received.attempt), ("/hook", 1), "the first one that is reported");
 }
 
 #[tokio::test]
