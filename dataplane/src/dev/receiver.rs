@@ -10,7 +10,7 @@ use docket_program::clock::Clock;
 use docket_receiver::{Behaviour, Certificate, Receiver, ReceiverSettings};
 
 use crate::args::DevArguments;
-use crate::tenancy::{LocalReceiver, Tenants};
+use crate::tenancy::{LocalReceiver, ServedTenant, Tenants};
 
 /// Starts the receiver. Returns it with what webhooks need to reach and trust it; `None` with `--no-receiver`.
 pub(super) async fn start(
@@ -31,7 +31,7 @@ pub(super) async fn start(
     let settings = ReceiverSettings {
         listen: arguments.receiver,
         certificate,
-        secrets: Arc::new(move |path| secrets_of(&known, its_port.load(Ordering::Acquire), path)),
+        secrets: Arc::new(move |path| secrets_of(&known.all(), its_port.load(Ordering::Acquire), path)),
         behaviour: Behaviour::default(),
         forward: None,
     };
@@ -62,9 +62,9 @@ fn sockets(address: SocketAddr) -> Vec<SocketAddr> {
 }
 
 /// The secrets of the webhooks that send to this path of the receiver.
-fn secrets_of(tenants: &Tenants, port: u16, path: &str) -> Vec<Vec<u8>> {
+fn secrets_of(tenants: &[Arc<ServedTenant>], port: u16, path: &str) -> Vec<Vec<u8>> {
     let mut secrets = Vec::new();
-    for tenant in tenants.all() {
+    for tenant in tenants {
         let webhooks = tenant.config.webhooks.iter();
         let here = webhooks
             .filter(|webhook| webhook.target_url.port() == port && webhook.target_url.url().path() == path);
@@ -76,7 +76,32 @@ fn secrets_of(tenants: &Tenants, port: u16, path: &str) -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use docket_crds::WebhookConfig;
+    use docket_store::sqlite::Sqlite;
+    use serde_json::json;
+
     use super::*;
+    use crate::tenancy::testing::{config, served};
+
+    #[tokio::test]
+    async fn path_has_the_secrets_of_the_webhooks_that_send_to_it() {
+        let webhook = |target: &str, secret: &str| {
+            let webhook = json!({"uid": target, "namespace": "a", "name": "w", "displayName": null, "customerCode": "C-1",
+                "targetUrl": target, "secret": null, "caBundle": null, "events": [], "active": true});
+            let webhook: WebhookConfig = serde_json::from_value(webhook).expect("a webhook");
+            WebhookConfig { secret: Some(secret.as_bytes().to_vec().into()), ..webhook }
+        };
+        let mut config = config("u");
+        config.webhooks = vec![
+            webhook("https://127.0.0.1:8443/one", "secret-1"),
+            webhook("https://127.0.0.1:8443/two", "secret-2"),
+            webhook("https://127.0.0.1:9443/one", "secret-3"),
+        ];
+        let tenants = [served(config, Sqlite::new("never-opened.db".into()))];
+        assert_eq!(secrets_of(&tenants, 8443, "/one"), [b"secret-1".to_vec()]);
+        assert_eq!(secrets_of(&tenants, 8443, "/two"), [b"secret-2".to_vec()]);
+        assert!(secrets_of(&tenants, 8443, "/other").is_empty());
+    }
 
     #[test]
     fn receiver_on_all_addresses_is_reached_on_this_machine_alone() {
