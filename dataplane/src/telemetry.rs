@@ -1,40 +1,5 @@
 //! Metrics. No label ever holds a key, a password, a token, a payload or personal data.
 
-/// Declares a struct of metrics from a table with the lines `field: type, "name", "help";`. Registers the metrics in this order. A metric
-/// that does not begin as the default of its type has `= value` after it. The fields below `beside` are no metrics.
-macro_rules! metrics {
-    (@new) => { Default::default() };
-    (@new $new:expr) => { $new };
-    (
-        $(#[$about:meta])*
-        pub struct $Metrics:ident {
-            $($metric:ident: $kind:ty $(= $new:expr)?, $name:literal, $help:literal;)*
-        } beside {
-            $($(#[$note:meta])* $field:ident: $type:ty,)*
-        }
-    ) => {
-        $(#[$about])*
-        #[derive(Debug)]
-        pub struct $Metrics {
-            $($metric: $kind,)*
-            $($(#[$note])* $field: $type,)*
-        }
-
-        impl Default for $Metrics {
-            fn default() -> Self {
-                Self { $($metric: metrics!(@new $($new)?),)* $($field: Default::default(),)* }
-            }
-        }
-
-        impl $Metrics {
-            /// Adds the metrics to the registry of the process.
-            pub(super) fn register(&self, registry: &mut Registry) {
-                $(registry.register($name, $help, self.$metric.clone());)*
-            }
-        }
-    };
-}
-
 mod delivery;
 mod stores;
 mod upkeep;
@@ -73,23 +38,8 @@ type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    requests: Family<Labels<2>, Counter>,
-    request_seconds: Family<Labels<1>, Histogram, fn() -> Histogram>,
+    own: OwnMetrics,
     connections_refused: Counted,
-    sign_ins: Family<Labels<1>, Counter>,
-    tenant_limited: Family<Labels<1>, Counter>,
-    attempts: Family<Labels<1>, Counter>,
-    attempt_seconds: Histogram,
-    deliveries: Family<Labels<1>, Counter>,
-    stale_finishes: Counter,
-    invoices_detected: Counter,
-    invoice_scan_failures: Counter,
-    unchanged_databases: Family<Labels<1>, Counter>,
-    audit_lost: Family<Labels<1>, Counter>,
-    mails: Family<Labels<1>, Counter>,
-    mails_waiting: Gauge<i64, AtomicI64>,
-    tenants: Gauge<i64, AtomicI64>,
-    config_problems: Gauge<i64, AtomicI64>,
     /// Metrics of what delivers.
     pub delivery: DeliveryMetrics,
     /// Metrics of the tasks that visit all tenants.
@@ -98,6 +48,44 @@ pub struct Metrics {
     pub stores: StoreMetrics,
     /// Metrics of the process, whose names have no prefix.
     process: Registry,
+}
+
+docket_program::metrics! {
+    /// The metrics that are neither of what delivers, nor of upkeep, nor of stores.
+    struct OwnMetrics {
+        requests: Family<Labels<2>, Counter>,
+            "http_requests", "Requests by route and status";
+        request_seconds: Family<Labels<1>, Histogram, fn() -> Histogram> = Family::new_with_constructor(request_seconds),
+            "http_request_seconds", "Time until the head of the response, by route";
+        sign_ins: Family<Labels<1>, Counter>,
+            "sign_in", "Sign-ins by result";
+        tenant_limited: Family<Labels<1>, Counter>,
+            "tenant_limited", "Refused requests and waiting deliveries of tenants at a limit, by limit";
+        attempts: Family<Labels<1>, Counter>,
+            "delivery_attempts", "Attempts of deliveries, by failure class or Succeeded";
+        attempt_seconds: Histogram = Histogram::new(exponential_buckets(0.001, 2.0, 16)),
+            "delivery_attempt_seconds", "Time of an attempt";
+        deliveries: Family<Labels<1>, Counter>,
+            "deliveries", "Deliveries that ended, by status; WebhookGone are dead letters of removed webhooks, which DeadLetter does not count";
+        stale_finishes: Counter,
+            "delivery_stale_finishes", "Results of attempts that were ignored because the lease had expired";
+        invoices_detected: Counter,
+            "invoices_detected", "New invoices whose event was published";
+        invoice_scan_failures: Counter,
+            "invoice_scan_failures", "Scans for new invoices that failed and are retried";
+        unchanged_databases: Family<Labels<1>, Counter>,
+            "unchanged_databases", "Reads of a database that were left out because nothing had changed, by reader";
+        audit_lost: Family<Labels<1>, Counter>,
+            "audit_lost", "Audit entries that were lost, by what is missing: the line in the stream or the row in the database";
+        mails: Family<Labels<1>, Counter>,
+            "mails", "Messages to subscribers, by result: sent, failed (and retried) or given_up";
+        mails_waiting: Gauge<i64, AtomicI64>,
+            "mails_waiting", "Messages to subscribers that wait, in the tenants whose turn to send this process has";
+        tenants: Gauge<i64, AtomicI64>,
+            "tenants", "Tenants that are served";
+        config_problems: Gauge<i64, AtomicI64>,
+            "config_problems", "Problems in the declared Tenants and Webhooks";
+    } beside {}
 }
 
 /// Returns an empty histogram of requests. It has few buckets, because each route has a histogram.
@@ -145,94 +133,16 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("docket");
         let metrics = Self {
-            requests: Family::default(),
-            request_seconds: Family::new_with_constructor(request_seconds),
+            own: OwnMetrics::default(),
             connections_refused: Counted::default(),
-            sign_ins: Family::default(),
-            tenant_limited: Family::default(),
-            attempts: Family::default(),
-            attempt_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
-            deliveries: Family::default(),
-            stale_finishes: Counter::default(),
-            invoices_detected: Counter::default(),
-            invoice_scan_failures: Counter::default(),
-            unchanged_databases: Family::default(),
-            audit_lost: Family::default(),
-            mails: Family::default(),
-            mails_waiting: Gauge::default(),
-            tenants: Gauge::default(),
-            config_problems: Gauge::default(),
             delivery: DeliveryMetrics::default(),
             upkeep: UpkeepMetrics::default(),
             stores: StoreMetrics::default(),
             process: process::metrics("docket"),
             registry: Registry::default(),
         };
-        registry.register("http_requests", "Requests by route and status", metrics.requests.clone());
-        registry.register(
-            "http_request_seconds",
-            "Time until the head of the response, by route",
-            metrics.request_seconds.clone(),
-        );
+        metrics.own.register(&mut registry);
         metrics.connections_refused.register(&mut registry, "connections_refused");
-        registry.register("sign_in", "Sign-ins by result", metrics.sign_ins.clone());
-        registry.register(
-            "tenant_limited",
-            "Refused requests and waiting deliveries of tenants at a limit, by limit",
-            metrics.tenant_limited.clone(),
-        );
-        registry.register(
-            "delivery_attempts",
-            "Attempts of deliveries, by failure class or Succeeded",
-            metrics.attempts.clone(),
-        );
-        registry.register("delivery_attempt_seconds", "Time of an attempt", metrics.attempt_seconds.clone());
-        registry.register(
-            "deliveries",
-            "Deliveries that ended, by status; WebhookGone are dead letters of removed webhooks, which DeadLetter does not count",
-            metrics.deliveries.clone(),
-        );
-        registry.register(
-            "delivery_stale_finishes",
-            "Results of attempts that were ignored because the lease had expired",
-            metrics.stale_finishes.clone(),
-        );
-        registry.register(
-            "invoices_detected",
-            "New invoices whose event was published",
-            metrics.invoices_detected.clone(),
-        );
-        registry.register(
-            "invoice_scan_failures",
-            "Scans for new invoices that failed and are retried",
-            metrics.invoice_scan_failures.clone(),
-        );
-        registry.register(
-            "unchanged_databases",
-            "Reads of a database that were left out because nothing had changed, by reader",
-            metrics.unchanged_databases.clone(),
-        );
-        registry.register(
-            "audit_lost",
-            "Audit entries that were lost, by what is missing: the line in the stream or the row in the database",
-            metrics.audit_lost.clone(),
-        );
-        registry.register(
-            "mails",
-            "Messages to subscribers, by result: sent, failed (and retried) or given_up",
-            metrics.mails.clone(),
-        );
-        registry.register(
-            "mails_waiting",
-            "Messages to subscribers that wait, in the tenants whose turn to send this process has",
-            metrics.mails_waiting.clone(),
-        );
-        registry.register("tenants", "Tenants that are served", metrics.tenants.clone());
-        registry.register(
-            "config_problems",
-            "Problems in the declared Tenants and Webhooks",
-            metrics.config_problems.clone(),
-        );
         metrics.delivery.register(&mut registry);
         metrics.upkeep.register(&mut registry);
         metrics.stores.register(&mut registry);
@@ -245,42 +155,42 @@ impl Metrics {
     /// Begins every series at 0: Prometheus sees no increase in a series that begins with its first event.
     fn begin(&self) {
         for result in ["ok", "refused", "throttled", "busy"] {
-            drop(self.sign_ins.get_or_create(&[("result", result.into())]));
+            drop(self.own.sign_ins.get_or_create(&[("result", result.into())]));
         }
         for limit in COUNTED {
-            drop(self.tenant_limited.get_or_create(&[("limit", limit.to_string().into())]));
+            drop(self.own.tenant_limited.get_or_create(&[("limit", limit.to_string().into())]));
         }
         for class in FailureClass::WORDS.into_iter().chain(["Succeeded"]) {
-            drop(self.attempts.get_or_create(&[("class", class.into())]));
+            drop(self.own.attempts.get_or_create(&[("class", class.into())]));
         }
         for status in Status::ALL.into_iter().filter(|status| status.is_final()) {
-            drop(self.deliveries.get_or_create(&[("status", status.as_str().into())]));
+            drop(self.own.deliveries.get_or_create(&[("status", status.as_str().into())]));
         }
         self.webhook_gone(0);
         for reader in Reader::ALL {
-            drop(self.unchanged_databases.get_or_create(&[("reader", reader.as_str().into())]));
+            drop(self.own.unchanged_databases.get_or_create(&[("reader", reader.as_str().into())]));
         }
         for lost in Lost::ALL {
             self.audit_lost(lost, 0);
         }
         for result in MailResult::ALL {
-            drop(self.mails.get_or_create(&[("result", result.as_str().into())]));
+            drop(self.own.mails.get_or_create(&[("result", result.as_str().into())]));
         }
     }
 
     /// Counts a message to a subscriber.
     pub fn mailed(&self, result: MailResult) {
-        self.mails.get_or_create(&[("result", result.as_str().into())]).inc();
+        self.own.mails.get_or_create(&[("result", result.as_str().into())]).inc();
     }
 
     /// Adds to the number of messages that wait, or subtracts from it.
     pub fn mails_waiting(&self, more: i64) {
-        self.mails_waiting.inc_by(more);
+        self.own.mails_waiting.inc_by(more);
     }
 
     /// Counts audit entries that lost this part.
     pub fn audit_lost(&self, lost: Lost, count: u64) {
-        self.audit_lost.get_or_create(&[("what", lost.as_str().into())]).inc_by(count);
+        self.own.audit_lost.get_or_create(&[("what", lost.as_str().into())]).inc_by(count);
     }
 
     /// Begins the series of these routes at 0, for a success and for a server's errors.
@@ -288,19 +198,21 @@ impl Metrics {
         for route in routes {
             for code in ["200", "500", "503"] {
                 drop(
-                    self.requests.get_or_create(&[("route", route.to_owned().into()), ("code", code.into())]),
+                    self.own
+                        .requests
+                        .get_or_create(&[("route", route.to_owned().into()), ("code", code.into())]),
                 );
             }
-            drop(self.request_seconds.get_or_create(&[("route", route.to_owned().into())]));
+            drop(self.own.request_seconds.get_or_create(&[("route", route.to_owned().into())]));
         }
     }
 
     /// Counts a request. `route` is the pattern of a known route, never the path of the request.
     pub fn requested(&self, route: &str, status: u16, seconds: f64) {
         let of_route = [("route", route.to_owned().into())];
-        self.request_seconds.get_or_create(&of_route).observe(seconds);
+        self.own.request_seconds.get_or_create(&of_route).observe(seconds);
         let [route] = of_route;
-        self.requests.get_or_create(&[route, ("code", status.to_string().into())]).inc();
+        self.own.requests.get_or_create(&[route, ("code", status.to_string().into())]).inc();
     }
 
     /// The counter of connections that were refused or had to wait.
@@ -310,21 +222,21 @@ impl Metrics {
 
     /// Counts a sign-in: `ok`, `refused`, `throttled` or `busy`.
     pub fn signed_in(&self, result: &'static str) {
-        self.sign_ins.get_or_create(&[("result", result.into())]).inc();
+        self.own.sign_ins.get_or_create(&[("result", result.into())]).inc();
     }
 
     /// Counts a request that was refused, or a delivery that has to wait, because a tenant was at this limit.
     pub fn limited(&self, limit: Limit) {
-        self.tenant_limited.get_or_create(&[("limit", limit.to_string().into())]).inc();
+        self.own.tenant_limited.get_or_create(&[("limit", limit.to_string().into())]).inc();
     }
 
     /// Counts an attempt.
     pub fn attempted(&self, outcome: &Outcome, next: Next) {
         let class = outcome.failure().map_or("Succeeded", FailureClass::as_str);
-        self.attempts.get_or_create(&[("class", class.into())]).inc();
-        self.attempt_seconds.observe(outcome.report().times.total.as_secs_f64());
+        self.own.attempts.get_or_create(&[("class", class.into())]).inc();
+        self.own.attempt_seconds.observe(outcome.report().times.total.as_secs_f64());
         if next.status().is_final() {
-            self.deliveries.get_or_create(&[("status", next.status().as_str().into())]).inc();
+            self.own.deliveries.get_or_create(&[("status", next.status().as_str().into())]).inc();
         }
     }
 
@@ -332,13 +244,13 @@ impl Metrics {
     /// failing receiver.
     pub fn webhook_gone(&self, count: u64) {
         let labels = [("status", FailureClass::WebhookGone.as_str().into())];
-        self.deliveries.get_or_create(&labels).inc_by(count);
+        self.own.deliveries.get_or_create(&labels).inc_by(count);
     }
 
     /// Counts deliveries that ended without another attempt: their worker was lost.
     pub fn dead_lettered(&self, count: u64) {
         if count > 0 {
-            self.deliveries.get_or_create(&[("status", "DeadLetter".into())]).inc_by(count);
+            self.own.deliveries.get_or_create(&[("status", "DeadLetter".into())]).inc_by(count);
         }
     }
 
@@ -346,34 +258,34 @@ impl Metrics {
     pub fn lost(&self, count: u64) {
         if count > 0 {
             let labels = [("class", FailureClass::WorkerLost.as_str().into())];
-            self.attempts.get_or_create(&labels).inc_by(count);
+            self.own.attempts.get_or_create(&labels).inc_by(count);
         }
     }
 
     /// Counts a result of an attempt that came too late.
     pub fn stale_finish(&self) {
-        self.stale_finishes.inc();
+        self.own.stale_finishes.inc();
     }
 
     /// Counts new invoices that were published.
     pub fn detected(&self, invoices: usize) {
-        self.invoices_detected.inc_by(u64::try_from(invoices).unwrap_or(u64::MAX));
+        self.own.invoices_detected.inc_by(u64::try_from(invoices).unwrap_or(u64::MAX));
     }
 
     /// Counts a failed scan for new invoices.
     pub fn scan_failed(&self) {
-        self.invoice_scan_failures.inc();
+        self.own.invoice_scan_failures.inc();
     }
 
     /// Counts a database that was not read because nothing had changed.
     pub fn unchanged(&self, reader: Reader) {
-        self.unchanged_databases.get_or_create(&[("reader", reader.as_str().into())]).inc();
+        self.own.unchanged_databases.get_or_create(&[("reader", reader.as_str().into())]).inc();
     }
 
     /// Sets the numbers of served tenants and of problems in what is declared.
     pub fn configured(&self, tenants: usize, problems: usize) {
-        self.tenants.set(i64::try_from(tenants).unwrap_or(i64::MAX));
-        self.config_problems.set(i64::try_from(problems).unwrap_or(i64::MAX));
+        self.own.tenants.set(i64::try_from(tenants).unwrap_or(i64::MAX));
+        self.own.config_problems.set(i64::try_from(problems).unwrap_or(i64::MAX));
     }
 
     /// Returns all metrics in the text format of Prometheus.

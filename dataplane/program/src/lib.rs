@@ -23,6 +23,8 @@ pub mod licenses;
 pub mod logging;
 pub mod memory;
 pub mod metadata_service;
+#[cfg(feature = "metrics")]
+mod metrics;
 pub mod owner;
 #[cfg(feature = "metrics")]
 pub mod process;

@@ -16,7 +16,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::{MetricType, TypedMetric};
-use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 type Label = [(&'static str, &'static str); 1];
@@ -110,7 +109,7 @@ impl fmt::Debug for RunningReader {
     }
 }
 
-metrics! {
+docket_program::metrics! {
     /// The metrics of what delivers in this process, in the order of the page `docs/reference/metrics.md`.
     pub struct DeliveryMetrics {
         in_flight: Labelled<Gauge, 2> = Labelled::new("class", ["quick", "slow"], Gauge::default),

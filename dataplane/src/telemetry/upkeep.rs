@@ -6,7 +6,6 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
 
 type StaticLabels<const N: usize> = [(&'static str, &'static str); N];
 
@@ -40,7 +39,7 @@ fn round_seconds() -> Histogram {
     Histogram::new([0.1, 1.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0])
 }
 
-metrics! {
+docket_program::metrics! {
     /// The metrics of upkeep. A task has series only in a process that runs it.
     pub struct UpkeepMetrics {
         last_rounds: Family<StaticLabels<1>, Gauge>,
@@ -100,6 +99,7 @@ impl UpkeepMetrics {
 #[cfg(test)]
 mod tests {
     use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
 
     use super::*;
 
