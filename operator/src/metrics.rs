@@ -19,7 +19,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
 use crate::state::conditions::Truth;
 use crate::state::declared::DeclaredKind;
@@ -37,31 +37,54 @@ type Seconds = Family<Labels<1>, Histogram, fn() -> Histogram>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    own: OwnMetrics,
     connections_refused: Counted,
-    reconciled: Family<Labels<2>, Counter>,
-    duration: Seconds,
-    wait: Seconds,
-    inflight: Family<Labels<1>, Gauge>,
-    watch_errors: Counter,
-    silent_watches: Counter,
-    watch_age: Family<Labels<1>, Gauge<f64, AtomicU64>>,
-    leader: Gauge<i64, AtomicI64>,
-    managed: Family<Labels<2>, Gauge>,
-    not_ready: Family<Labels<2>, Gauge>,
-    stores: Family<Labels<2>, Gauge>,
-    redis_url_stale: Gauge,
-    /// A family, so that there is no series while the number is unknown.
-    dead_letters: Family<Labels<0>, Gauge>,
-    /// A family, for the same reason.
-    failing: Family<Labels<1>, Gauge>,
-    /// Families, because only the leader has these series.
-    migrations: Family<Labels<1>, Gauge>,
-    migration_progress: Family<Labels<0>, Gauge>,
     /// The series of PostgreSQL servers, which exist only in the leader.
     servers: Mutex<HashSet<Labels<2>>>,
     published: Arc<PublishedObjects>,
     /// Metrics of the process, whose names have no prefix.
     process: Registry,
+}
+
+docket_program::metrics! {
+    /// The metrics of what this process does.
+    struct OwnMetrics {
+        reconciled: Family<Labels<2>, Counter>,
+            "operator_reconcile", "Reconciliations by kind and result: ok, failed, withheld or panicked";
+        duration: Seconds = Family::new_with_constructor(seconds),
+            "operator_reconcile_duration_seconds", "Time of a reconciliation";
+        wait: Seconds = Family::new_with_constructor(seconds),
+            "operator_queue_wait_seconds", "Time that an object waited for its reconciliation";
+        inflight: Family<Labels<1>, Gauge>,
+            "operator_reconcile_inflight", "Reconciliations in progress";
+        watch_errors: Counter,
+            "operator_watch_errors", "Watches that failed and were restarted";
+        silent_watches: Counter,
+            "operator_silent_watches", "Watches on which nothing was heard of the API server for more than 64 s, and that were opened again";
+        watch_age: Family<Labels<1>, Gauge<f64, AtomicU64>>,
+            "operator_watch_age_seconds", "Time since the API server was last heard on the watches of a kind. A watch lasts 60 s, so more than 75 s mean that this process is blind. 0 while nothing of this kind is watched";
+        leader: Gauge<i64, AtomicI64>,
+            "operator_leader", "1 if this process is the leader, else 0";
+        managed: Family<Labels<2>, Gauge>,
+            "managed_resources", "Tenants and Webhooks by state: ready, not_ready or unknown";
+        not_ready: Family<Labels<2>, Gauge>,
+            "managed_not_ready", "Tenants and Webhooks whose condition Ready is False, by its reason; a reason has a series from its first object on";
+        stores: Family<Labels<2>, Gauge>,
+            "operator_store_up", "1 if a store responded to the operator's last request, else 0: redis, or postgresql by the server's name";
+        redis_url_stale: Gauge,
+            "operator_redis_url_stale", "1 if the file of --redis-url-file has changed and can't be used, so that the operator keeps the URL that it had; else 0";
+        // A family, so that there is no series while the number is unknown.
+        dead_letters: Family<Labels<0>, Gauge>,
+            "dead_letters", "Dead letters of all Webhooks that were neither resent nor set aside; there is no such series while the data plane reports none of them";
+        // A family, for the same reason.
+        failing: Family<Labels<1>, Gauge>,
+            "failing", "Webhooks whose last attempt failed, less than an hour ago, and that have dead letters which were neither resent nor set aside, and the tenants of these webhooks; there is no such series while the data plane reports none of them";
+        // Families, because only the leader has these two.
+        migrations: Family<Labels<1>, Gauge>,
+            "operator_migrations", "Databases by the state of their migration to the schema of this version: done, pending or failed; only the leader has these series";
+        migration_progress: Family<Labels<0>, Gauge>,
+            "operator_migration_progress_timestamp_seconds", "When a migration last ended, or when none had to: no database was pending, or all were paused or waited for the window; only the leader has this series";
+    } beside {}
 }
 
 /// A server whose state the operator publishes.
@@ -123,121 +146,19 @@ fn seconds() -> Histogram {
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("docket");
-        let reconciled = Family::default();
-        let duration: Seconds = Family::new_with_constructor(seconds);
-        let wait: Seconds = Family::new_with_constructor(seconds);
-        let (inflight, watch_errors, leader) = (Family::default(), Counter::default(), Gauge::default());
-        let (silent_watches, watch_age) = (Counter::default(), Family::default());
-        let (published, managed) = (Arc::<PublishedObjects>::default(), Family::default());
-        let (not_ready, stores) = (Family::default(), Family::default());
-        let (dead_letters, failing) = (Family::default(), Family::default());
-        let (migrations, migration_progress) = (Family::default(), Family::default());
-        let redis_url_stale = Gauge::default();
-        registry.register(
-            "operator_reconcile",
-            "Reconciliations by kind and result: ok, failed, withheld or panicked",
-            reconciled.clone(),
-        );
-        registry.register_with_unit(
-            "operator_reconcile_duration",
-            "Time of a reconciliation",
-            Unit::Seconds,
-            duration.clone(),
-        );
-        registry.register_with_unit(
-            "operator_queue_wait",
-            "Time that an object waited for its reconciliation",
-            Unit::Seconds,
-            wait.clone(),
-        );
-        registry.register("operator_reconcile_inflight", "Reconciliations in progress", inflight.clone());
-        registry.register(
-            "operator_watch_errors",
-            "Watches that failed and were restarted",
-            watch_errors.clone(),
-        );
-        registry.register(
-            "operator_silent_watches",
-            "Watches on which nothing was heard of the API server for more than 64 s, and that were opened again",
-            silent_watches.clone(),
-        );
-        registry.register_with_unit(
-            "operator_watch_age",
-            "Time since the API server was last heard on the watches of a kind. A watch lasts 60 s, so more than 75 s mean that this process is blind. 0 while nothing of this kind is watched",
-            Unit::Seconds,
-            watch_age.clone(),
-        );
-        registry.register("operator_leader", "1 if this process is the leader, else 0", leader.clone());
+        let own = OwnMetrics::default();
+        own.register(&mut registry);
+        let published = Arc::<PublishedObjects>::default();
         registry.register_collector(Box::new(published.clone()));
-        registry.register(
-            "managed_resources",
-            "Tenants and Webhooks by state: ready, not_ready or unknown",
-            managed.clone(),
-        );
-        registry.register(
-            "managed_not_ready",
-            "Tenants and Webhooks whose condition Ready is False, by its reason; a reason has a series from its first object on",
-            not_ready.clone(),
-        );
-        registry.register(
-            "operator_store_up",
-            "1 if a store responded to the operator's last request, else 0: redis, or postgresql by the server's name",
-            stores.clone(),
-        );
-        registry.register(
-            "operator_redis_url_stale",
-            "1 if the file of --redis-url-file has changed and can't be used, so that the operator keeps the URL that it had; else 0",
-            redis_url_stale.clone(),
-        );
-        registry.register(
-            "dead_letters",
-            "Dead letters of all Webhooks that were neither resent nor set aside; there is no such series while the data plane reports none of them",
-            dead_letters.clone(),
-        );
-        registry.register(
-            "failing",
-            "Webhooks whose last attempt failed, less than an hour ago, and that have dead letters which were neither resent nor set aside, and the tenants of these webhooks; there is no such series while the data plane reports none of them",
-            failing.clone(),
-        );
-        registry.register(
-            "operator_migrations",
-            "Databases by the state of their migration to the schema of this version: done, pending or failed; only the leader has these series",
-            migrations.clone(),
-        );
-        registry.register(
-            "operator_migration_progress_timestamp_seconds",
-            "When a migration last ended, or when none had to: no database was pending, or all were paused or waited for the window; only the leader has this series",
-            migration_progress.clone(),
-        );
         let connections_refused = Counted::default();
         connections_refused.register(&mut registry, "operator_connections_refused");
-        let metrics = Self {
-            registry,
-            connections_refused,
-            reconciled,
-            duration,
-            wait,
-            inflight,
-            watch_errors,
-            silent_watches,
-            watch_age,
-            leader,
-            managed,
-            not_ready,
-            stores,
-            redis_url_stale,
-            dead_letters,
-            failing,
-            migrations,
-            migration_progress,
-            servers: Mutex::default(),
-            published,
-            process: process::metrics("docket-operator"),
-        };
+        let process = process::metrics("docket-operator");
+        let metrics =
+            Self { registry, own, connections_refused, servers: Mutex::default(), published, process };
         metrics.begin::<Tenant>();
         metrics.begin::<Webhook>();
         for kind in WATCHED {
-            drop(metrics.watch_age.get_or_create(&[("kind", kind.to_owned())]));
+            drop(metrics.own.watch_age.get_or_create(&[("kind", kind.to_owned())]));
         }
         metrics
     }
@@ -246,31 +167,33 @@ impl Default for Metrics {
 impl Metrics {
     /// Begins every series of a kind at 0: Prometheus sees no increase in a series that begins with its first event.
     fn begin<T: DeclaredKind>(&self) {
-        drop(self.wait.get_or_create(&kind::<T>()));
-        drop(self.duration.get_or_create(&kind::<T>()));
-        drop(self.inflight.get_or_create(&kind::<T>()));
+        drop(self.own.wait.get_or_create(&kind::<T>()));
+        drop(self.own.duration.get_or_create(&kind::<T>()));
+        drop(self.own.inflight.get_or_create(&kind::<T>()));
         for result in ["ok", "failed", "withheld", "panicked"] {
             drop(
-                self.reconciled.get_or_create(&[("kind", T::KIND.to_owned()), ("result", result.to_owned())]),
+                self.own
+                    .reconciled
+                    .get_or_create(&[("kind", T::KIND.to_owned()), ("result", result.to_owned())]),
             );
         }
         for name in ["ready", "not_ready", "unknown"] {
-            drop(self.managed.get_or_create(&state::<T>(name)));
+            drop(self.own.managed.get_or_create(&state::<T>(name)));
         }
     }
 
     /// A reconciliation begins; its object waited this long.
     pub fn taken<T: DeclaredKind>(&self, waited: Duration) {
-        self.wait.get_or_create(&kind::<T>()).observe(waited.as_secs_f64());
-        self.inflight.get_or_create(&kind::<T>()).inc();
+        self.own.wait.get_or_create(&kind::<T>()).observe(waited.as_secs_f64());
+        self.own.inflight.get_or_create(&kind::<T>()).inc();
     }
 
     /// A reconciliation ended with `ok`, `failed`, `withheld` or `panicked`.
     pub fn reconciled<T: DeclaredKind>(&self, result: &'static str, took: Duration) {
         let labels = [("kind", T::KIND.to_owned()), ("result", result.to_owned())];
-        self.reconciled.get_or_create(&labels).inc();
-        self.duration.get_or_create(&kind::<T>()).observe(took.as_secs_f64());
-        self.inflight.get_or_create(&kind::<T>()).dec();
+        self.own.reconciled.get_or_create(&labels).inc();
+        self.own.duration.get_or_create(&kind::<T>()).observe(took.as_secs_f64());
+        self.own.inflight.get_or_create(&kind::<T>()).dec();
     }
 
     /// The counter of connections to the operator that were refused, or had to wait.
@@ -280,42 +203,43 @@ impl Metrics {
 
     /// Records that a watch failed.
     pub fn watch_failed(&self) {
-        self.watch_errors.inc();
+        self.own.watch_errors.inc();
     }
 
     /// Records that a watch was silent, and is open again.
     pub fn watch_was_silent(&self) {
-        self.silent_watches.inc();
+        self.own.silent_watches.inc();
     }
 
     /// Publishes the time since the API server was last heard, by kind.
     pub fn watch_ages(&self, ages: &BTreeMap<&'static str, Duration>) {
         for (kind, age) in ages {
-            self.watch_age.get_or_create(&[("kind", (*kind).to_owned())]).set(age.as_secs_f64());
+            self.own.watch_age.get_or_create(&[("kind", (*kind).to_owned())]).set(age.as_secs_f64());
         }
     }
 
     /// Publishes whether this process is the leader. When it is no longer, series that only the leader has are removed.
     pub fn leads(&self, leads: bool) {
-        let led = self.leader.set(i64::from(leads)) == 1;
+        let led = self.own.leader.set(i64::from(leads)) == 1;
         if leads != led {
             // Also where leadership begins: work that ended after the Lease was lost may have published counts.
-            self.migrations.clear();
-            self.migration_progress.clear();
+            self.own.migrations.clear();
+            self.own.migration_progress.clear();
         }
         if leads {
             return;
         }
         for ((kind, _), before) in self.published.0.lock().drain() {
-            self.managed
+            self.own
+                .managed
                 .get_or_create(&[("kind", kind.to_owned()), ("state", before.state.to_owned())])
                 .dec();
             if let Some(reason) = before.reason {
-                self.not_ready.get_or_create(&because(kind, reason)).dec();
+                self.own.not_ready.get_or_create(&because(kind, reason)).dec();
             }
         }
         for server in self.servers.lock().drain() {
-            self.stores.remove(&server);
+            self.own.stores.remove(&server);
         }
     }
 
@@ -326,7 +250,7 @@ impl Metrics {
             Store::Postgres(server) => ("postgresql", server),
         };
         let labels = [("store", store.to_owned()), ("server", server.to_owned())];
-        self.stores.get_or_create(&labels).set(i64::from(is_up));
+        self.own.stores.get_or_create(&labels).set(i64::from(is_up));
         if !server.is_empty() {
             self.servers.lock().insert(labels);
         }
@@ -334,23 +258,23 @@ impl Metrics {
 
     /// Publishes whether the file with the URL of Redis names something that can't be used.
     pub fn redis_url_stale(&self, is_stale: bool) {
-        self.redis_url_stale.set(i64::from(is_stale));
+        self.own.redis_url_stale.set(i64::from(is_stale));
     }
 
     /// Publishes how many dead letters count, over all Webhooks; `None`: the data plane has reported on no Webhook.
     pub fn dead_letters(&self, count: Option<i64>) {
         match count {
-            Some(count) => drop(self.dead_letters.get_or_create(&[]).set(count)),
-            None => self.dead_letters.clear(),
+            Some(count) => drop(self.own.dead_letters.get_or_create(&[]).set(count)),
+            None => self.own.dead_letters.clear(),
         }
     }
 
     /// Publishes how far failures spread; `None`: the data plane has reported on no Webhook.
     pub fn failing(&self, failing: Option<Failing>) {
-        let Some(Failing { webhooks, tenants }) = failing else { return self.failing.clear() };
+        let Some(Failing { webhooks, tenants }) = failing else { return self.own.failing.clear() };
         for (of, count) in [("webhooks", webhooks), ("tenants", tenants)] {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
-            self.failing.get_or_create(&[("of", of.to_owned())]).set(count);
+            self.own.failing.get_or_create(&[("of", of.to_owned())]).set(count);
         }
     }
 
@@ -360,11 +284,11 @@ impl Metrics {
         let MigrationCounts { done, pending, failed, expected: _ } = counts;
         for (state, count) in [("done", done), ("pending", pending), ("failed", failed)] {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
-            self.migrations.get_or_create(&[("state", state.to_owned())]).set(count);
+            self.own.migrations.get_or_create(&[("state", state.to_owned())]).set(count);
         }
-        let is_first = self.migration_progress.get(&[]).is_none();
+        let is_first = self.own.migration_progress.get(&[]).is_none();
         if progresses || is_first {
-            self.migration_progress.get_or_create(&[]).set(now);
+            self.own.migration_progress.get_or_create(&[]).set(now);
         }
     }
 
@@ -400,15 +324,15 @@ impl Metrics {
         let mut published = self.published.0.lock();
         let key = (T::KIND, name.clone());
         if let Some(before) = published.remove(&key) {
-            self.managed.get_or_create(&state::<T>(before.state)).dec();
+            self.own.managed.get_or_create(&state::<T>(before.state)).dec();
             if let Some(reason) = before.reason {
-                self.not_ready.get_or_create(&because(T::KIND, reason)).dec();
+                self.own.not_ready.get_or_create(&because(T::KIND, reason)).dec();
             }
         }
         if let Some(now) = now {
-            self.managed.get_or_create(&state::<T>(now.state)).inc();
+            self.own.managed.get_or_create(&state::<T>(now.state)).inc();
             if let Some(reason) = now.reason {
-                self.not_ready.get_or_create(&because(T::KIND, reason)).inc();
+                self.own.not_ready.get_or_create(&because(T::KIND, reason)).inc();
             }
             published.insert(key, now);
         }
