@@ -3,7 +3,7 @@
 //! Five cases end in one refusal after the same work, so that neither the response nor its time distinguishes them: unknown user,
 //! wrong password, inactive contact, no usable hash, and another tenant's client code.
 
-use docket_domain::token::{self, Session, TokenKey, TokenSubject, UserFingerprint};
+use docket_domain::token::{self, Session, TokenKey, TokenSubject, UserFingerprint, UserKind};
 use docket_listener::source::RequestSource;
 use docket_program::clock::{Clock, duration};
 use docket_store::audit::{self, SignedInUser};
@@ -21,22 +21,6 @@ use crate::tenancy::{AtLimit, ServedTenant};
 /// The most users and addresses that are learned from a tenant's audit, the latest: one tenant does not fill the memory with its
 /// users.
 const MOST_LEARNED: i64 = 2_000;
-
-/// Who signs in.
-#[derive(Clone, Copy)]
-enum UserKind {
-    Contact,
-    Employee,
-}
-
-impl UserKind {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Contact => "contact",
-            Self::Employee => "employee",
-        }
-    }
-}
 
 /// The dependencies of sign-in.
 #[derive(Clone, Copy)]
