@@ -21,7 +21,7 @@ use docket_crds::pem::{self, BadBundle};
 use docket_crds::secret::SERVER;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
@@ -283,7 +283,7 @@ fn client_config(
     let authority = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()
         .expect("there is an authority, and no revocation list");
-    let verifier = Arc::new(Verifier { check, authority, provider: provider.clone() });
+    let verifier = Arc::new(Verifier { check, authority });
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("ring has the ciphers of TLS 1.2 and 1.3")
@@ -311,7 +311,6 @@ fn authorities(bundle: &[u8]) -> Result<RootCertStore, BadBundle> {
 struct Verifier {
     check: CertificateCheck,
     authority: Arc<WebPkiServerVerifier>,
-    provider: Arc<CryptoProvider>,
 }
 
 impl ServerCertVerifier for Verifier {
@@ -343,8 +342,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
+        self.authority.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -353,12 +351,11 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
+        self.authority.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.authority.supported_verify_schemes()
     }
 }
 
