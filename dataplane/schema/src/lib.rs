@@ -466,51 +466,30 @@ pub const ADVISORY_LOCK: i64 = 0x646f_636b_6574;
 pub const INDEX_LOCK: i64 = ADVISORY_LOCK + 1;
 
 /// A later version of Docket migrated the database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the database has schema version {found}, this Docket knows {newest}; run a newer Docket", newest = NEWEST)]
 pub struct NewerSchema {
     /// The version found in the database.
     pub found: i64,
 }
 
-impl std::fmt::Display for NewerSchema {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let newest = MIGRATIONS.len();
-        write!(
-            f,
-            "the database has schema version {}, this Docket knows {newest}; run a newer Docket",
-            self.found
-        )
-    }
-}
-
-impl std::error::Error for NewerSchema {}
-
 /// Why a program that does not migrate can't use a database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnfitSchema {
     /// The schema is older than [`OLDEST`].
+    #[error(
+        "the database has schema version {found}, this Docket works with versions {oldest} to {newest}; the operator migrates it: see \
+         the Tenant's condition DatabaseReady",
+        oldest = OLDEST, newest = NEWEST
+    )]
     Older {
         /// The version found in the database; 0: none.
         found: i64,
     },
     /// The database has steps that the program does not know and needs.
+    #[error(transparent)]
     Newer(NewerSchema),
 }
-
-impl std::fmt::Display for UnfitSchema {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Older { found } => write!(
-                f,
-                "the database has schema version {found}, this Docket works with versions {OLDEST} to {NEWEST}; the \
-                 operator migrates it: see the Tenant's condition DatabaseReady"
-            ),
-            Self::Newer(newer) => newer.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for UnfitSchema {}
 
 /// The steps that were applied to a database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
