@@ -1,7 +1,5 @@
 //! Countries, and the rules that apply only in the United States.
 
-use std::fmt;
-
 use serde::Serialize;
 use utoipa::openapi::{RefOr, Schema};
 
@@ -44,11 +42,7 @@ impl Country {
     }
 }
 
-impl fmt::Debug for Country {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[redacted]")
-    }
-}
+redacted!(Country);
 
 impl Field for Country {
     fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {

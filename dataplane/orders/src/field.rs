@@ -239,6 +239,17 @@ pub const fn camel_bytes<const N: usize>(name: &str) -> [u8; N] {
     out
 }
 
+/// Keeps the values of these types out of logs.
+macro_rules! redacted {
+    ($($name:ident),*) => { $(
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("[redacted]")
+            }
+        }
+    )* };
+}
+
 /// The JSON name of a field, computed at compile time.
 #[macro_export]
 macro_rules! camel {

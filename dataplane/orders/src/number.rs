@@ -62,11 +62,7 @@ fn rounded_cents(amount: f64) -> Option<i128> {
     ((0.0..MOST).contains(&cents) && (cents - cents.round()).abs() < noise).then(|| cents.round() as i128)
 }
 
-impl fmt::Debug for Money {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[redacted]")
-    }
-}
+redacted!(Money);
 
 /// For `serde_json` only: writes the digits, so that 704 is `704.00` and no float is involved.
 impl Serialize for Money {

@@ -1,7 +1,5 @@
 //! US states and territories: their postal codes, and the FIPS numbers with which the codes of their counties begin.
 
-use std::fmt;
-
 use serde::Serialize;
 use utoipa::openapi::{RefOr, Schema};
 
@@ -94,11 +92,7 @@ impl UsState {
     }
 }
 
-impl fmt::Debug for UsState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[redacted]")
-    }
-}
+redacted!(UsState);
 
 impl Field for UsState {
     fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {

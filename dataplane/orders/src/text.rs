@@ -149,11 +149,7 @@ impl FileName {
     );
 }
 
-impl fmt::Debug for FileName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[redacted]")
-    }
-}
+redacted!(FileName);
 
 impl Field for FileName {
     fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {
@@ -250,11 +246,7 @@ macro_rules! formed_text {
             }
         }
 
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("[redacted]")
-            }
-        }
+        redacted!($name);
 
         impl Field for $name {
             fn read(json: &Json, at: &mut Path, problems: &mut Problems) -> Option<Self> {

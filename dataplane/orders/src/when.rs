@@ -1,7 +1,5 @@
 //! Dates and times as the client sends them. Nothing here reads a clock or converts a time zone.
 
-use std::fmt;
-
 use jiff::{ToSpan, civil};
 use serde::Serialize;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
@@ -66,15 +64,6 @@ impl LocalTime {
     }
 }
 
-macro_rules! redacted {
-    ($($name:ident),*) => { $(
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("[redacted]")
-            }
-        }
-    )* };
-}
 redacted!(Date, DateTime, LocalTime);
 
 impl Field for Date {
