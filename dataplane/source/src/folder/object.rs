@@ -96,20 +96,20 @@ pub(super) trait Object: Clone {
     fn fall_back(last: Option<&Self>, now: Option<&Self>) -> Option<Self>;
 }
 
-/// Reads a typed object from a document that breaks rules but has the right types.
+/// Reads an object, also one that breaks rules but has the right types.
 fn typed<T: serde::de::DeserializeOwned>(
     document: Value,
-    violations: Vec<Violation>,
+    valid: fn(Value) -> Result<T, Vec<Violation>>,
 ) -> (Option<T>, Vec<Violation>) {
-    (serde_json::from_value(document).ok(), violations)
+    match valid(document.clone()) {
+        Ok(object) => (Some(object), Vec::new()),
+        Err(violations) => (serde_json::from_value(document).ok(), violations),
+    }
 }
 
 impl Object for Tenant {
     fn read(document: Value) -> (Option<Self>, Vec<Violation>) {
-        match Self::from_json(document.clone()) {
-            Ok(tenant) => (Some(tenant), Vec::new()),
-            Err(violations) => typed(document, violations),
-        }
+        typed(document, Self::from_json)
     }
 
     fn check_change(&self, last: &Self) -> Vec<Violation> {
@@ -133,10 +133,7 @@ impl Object for Tenant {
 
 impl Object for Webhook {
     fn read(document: Value) -> (Option<Self>, Vec<Violation>) {
-        match Self::from_json(document.clone()) {
-            Ok(webhook) => (Some(webhook), Vec::new()),
-            Err(violations) => typed(document, violations),
-        }
+        typed(document, Self::from_json)
     }
 
     fn check_change(&self, last: &Self) -> Vec<Violation> {
