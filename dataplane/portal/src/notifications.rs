@@ -53,32 +53,21 @@ pub struct Wanted {
     pub address: String,
 }
 
-/// What the user has done with a subscription.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Done {
-    /// The subscription was added, and sends messages.
-    Added,
-    /// The subscription was added, and its address has to be confirmed.
-    Waiting,
-    /// The subscription has other states.
-    Changed,
-    /// The subscription has ended.
-    Ended,
+docket_crds::words! {
+    /// What the user has done with a subscription: a value of the parameter [`DONE`](crate::DONE).
+    pub enum Done {
+        /// The subscription was added, and sends messages.
+        Added = "email-added",
+        /// The subscription was added, and its address has to be confirmed.
+        Waiting = "email-waiting",
+        /// The subscription has other states.
+        Changed = "email-changed",
+        /// The subscription has ended.
+        Ended = "email-ended",
+    }
 }
 
 impl Done {
-    const ALL: [Self; 4] = [Self::Added, Self::Waiting, Self::Changed, Self::Ended];
-
-    /// The value of the parameter [`DONE`](crate::DONE).
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Added => "email-added",
-            Self::Waiting => "email-waiting",
-            Self::Changed => "email-changed",
-            Self::Ended => "email-ended",
-        }
-    }
-
     const fn sentence(self) -> &'static str {
         match self {
             Self::Added => "Added. The next change sends a message.",
@@ -93,7 +82,7 @@ impl Done {
 
 /// The sentence for a value of the parameter [`DONE`](crate::DONE), if the value belongs to the pages of notifications.
 pub fn done(word: &str) -> Option<&'static str> {
-    Done::ALL.into_iter().find(|done| done.word() == word).map(Done::sentence)
+    word.parse().ok().map(Done::sentence)
 }
 
 /// The page. `refused`: the form that was sent last and each field that is wrong, with what would be right; the name of a field is
@@ -378,7 +367,7 @@ mod tests {
 
     #[test]
     fn only_own_words_become_a_sentence() {
-        assert!(Done::ALL.into_iter().all(|one| done(one.word()).is_some()));
+        assert!(Done::ALL.into_iter().all(|one| done(one.as_str()).is_some()));
         assert_eq!(done("<b>"), None);
     }
 }

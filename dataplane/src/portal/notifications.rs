@@ -266,5 +266,5 @@ fn in_words((field, message): (String, String)) -> (String, String) {
 
 /// Leads to a page, which says what was done.
 fn to(page: &str, done: Done) -> Response {
-    Redirect::to(&href(page, [(DONE, done.word())])).into_response()
+    Redirect::to(&href(page, [(DONE, done.as_str())])).into_response()
 }
