@@ -39,7 +39,7 @@ use crate::api::webhook_logs::answers::{DeliveryPage, EventWord};
 use crate::api::webhook_logs::named::check_webhook;
 use crate::api::webhook_logs::resends::answers::ResendState;
 use crate::api::webhook_logs::test_events::send_test;
-use crate::api::webhook_logs::{DeliverySearch, find, resends, set_aside, waits};
+use crate::api::webhook_logs::{DeliverySearch, listed, resends, set_aside, waits};
 use crate::api::writes::Write;
 use crate::http::body::{JsonResponse, OfTenant, json_bytes};
 use crate::http::error::ApiError;
@@ -261,7 +261,7 @@ async fn of_tenant(
     let principal = platform.principal(&parts, "list", &ObjectName::new(TENANTS, object)).await?;
     let mut search = DeliverySearch::read(RequestFields::of_query(parts.uri.query()))?;
     check_webhook(&platform.api, &principal, &mut search).await?;
-    listed(&platform, &principal, search).await
+    listed(&platform.api, &principal, search).await
 }
 
 /// GET …/webhooks/{name}/deliveries: a page of one webhook's deliveries, newest first.
@@ -277,17 +277,7 @@ async fn of_webhook(
         return Err(ApiError::field("webhook", "the path names the webhook"));
     }
     let search = DeliverySearch { webhook: Some(object.full_name()), ..DeliverySearch::read(fields)? };
-    listed(&platform, &principal, search).await
-}
-
-async fn listed(
-    platform: &Platform,
-    principal: &Principal,
-    search: DeliverySearch,
-) -> Result<JsonResponse<DeliveryPage>, ApiError> {
-    let (items, next_cursor) = find(&platform.api, principal, search, false).await?;
-    let waits = waits(&platform.api, principal, &items).await?;
-    Ok(JsonResponse(DeliveryPage::new(items, waits, next_cursor)))
+    listed(&platform.api, &principal, search).await
 }
 
 /// GET …/tenants/{name}/trace: an order with its events, its deliveries and their attempts, or one event or delivery with its order.

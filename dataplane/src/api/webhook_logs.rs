@@ -112,8 +112,17 @@ pub async fn search(
     Query(mut search): Query<DeliverySearch>,
 ) -> Result<JsonResponse<DeliveryPage>, ApiError> {
     check_webhook(&state, &caller, &mut search).await?;
-    let (items, next_cursor) = find(&state, &caller, search, false).await?;
-    let waits = waits(&state, &caller, &items).await?;
+    listed(&state, &caller, search).await
+}
+
+/// Returns a page of deliveries, each with what it waits for.
+pub async fn listed(
+    state: &ApiState,
+    caller: &Principal,
+    search: DeliverySearch,
+) -> Result<JsonResponse<DeliveryPage>, ApiError> {
+    let (items, next_cursor) = find(state, caller, search, false).await?;
+    let waits = waits(state, caller, &items).await?;
     Ok(JsonResponse(DeliveryPage::new(items, waits, next_cursor)))
 }
 
