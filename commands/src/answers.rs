@@ -3,6 +3,7 @@
 use std::fmt;
 
 use docket_crds::EventCode;
+use docket_domain::resend::Aside;
 use serde_json::Value;
 
 use crate::arguments::{DeadLetters, FilterArguments, Traced};
@@ -26,15 +27,6 @@ pub struct Page<C> {
     pub items: Vec<Value>,
     /// Where the next page begins; `None`: this page is the last.
     pub next: Option<C>,
-}
-
-/// Whether dead letters are set aside, or count again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aside {
-    /// The dead letters are set aside.
-    Set,
-    /// The dead letters count again.
-    Undo,
 }
 
 /// What answers the questions about the deliveries of a webhook or a tenant. Each answer has the fields of `/WebhookLogs`.

@@ -1,9 +1,10 @@
 //! `set-aside`: dead letters of a webhook that need no resend do not count any more; or they count again.
 
+use docket_domain::resend::Aside;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::answers::{Answers, Aside};
+use crate::answers::Answers;
 use crate::arguments::{Output, SetAsideArguments};
 use crate::fields::{dead_letters, number};
 use crate::resend::{created, others};

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use clap::{Args, Parser};
 use docket_crds::EventCode;
+use docket_domain::resend::Aside;
 use serde_json::Value;
 
-use crate::answers::{Answers, Aside, Found, Page};
+use crate::answers::{Answers, Found, Page};
 use crate::arguments::{DeadLetters, FilterArguments, Traced};
 
 #[derive(Parser)]

@@ -1,5 +1,6 @@
-//! Resends of dead letters: the limits of a bulk resend, and what remains to do after a resend or after setting aside.
+//! Resends of dead letters, and setting dead letters aside: the limits of a bulk resend, and what remains to do after either of them.
 
+use crate::audit::AuditEvent;
 use crate::delivery::Status;
 
 /// The largest number of deliveries that one request creates; also the default.
@@ -8,6 +9,26 @@ pub const MAX_COUNT: i64 = 10_000;
 pub const MAX_PER_SECOND: i64 = 100;
 /// Deliveries due per second unless the request sets another number.
 pub const DEFAULT_PER_SECOND: i64 = 10;
+
+docket_crds::words! {
+    /// Whether dead letters are set aside, or count again.
+    pub enum Aside {
+        /// The dead letters are set aside.
+        Set = "set-aside",
+        /// The setting aside is undone: the dead letters count again.
+        Undo = "undo-set-aside",
+    }
+}
+
+impl Aside {
+    /// The event that the audit records.
+    pub const fn event(self) -> AuditEvent {
+        match self {
+            Self::Set => AuditEvent::DeadLettersSetAside,
+            Self::Undo => AuditEvent::SetAsideUndone,
+        }
+    }
+}
 
 /// Says what to do about a dead letter that was resent or set aside; `None`: it still counts. `latest` is the status
 /// of its latest resend.

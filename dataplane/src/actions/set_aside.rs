@@ -2,9 +2,8 @@
 //!
 //! A dead letter that is set aside counts nowhere, and no bulk resend sends it. Resending it alone ends the setting aside.
 
-use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeliveryId, Status};
-use docket_domain::resend::MAX_COUNT;
+use docket_domain::resend::{Aside, MAX_COUNT};
 use docket_store::resends::{self, DeadFilter, DeadLetterRange};
 use docket_store::{Connection, Transaction, dead_letters};
 use jiff::Timestamp;
@@ -21,25 +20,6 @@ const NOT_DEAD: Refusal =
 const RESENT: Refusal = Refusal::Conflict(
     "The delivery was resent and counts no longer; if its resend is a dead letter too, set that one aside",
 );
-
-/// What to do with dead letters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aside {
-    /// Set the dead letters aside.
-    Set,
-    /// Undo the setting aside: the dead letters count again.
-    Undo,
-}
-
-impl Aside {
-    /// The event that the audit records.
-    pub fn event(self) -> AuditEvent {
-        match self {
-            Self::Set => AuditEvent::DeadLettersSetAside,
-            Self::Undo => AuditEvent::SetAsideUndone,
-        }
-    }
-}
 
 /// Sets a dead letter aside, or undoes that. Returns `false` if there was nothing to change.
 pub async fn one(

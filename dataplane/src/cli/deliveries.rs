@@ -8,6 +8,7 @@ use anyhow::Result;
 use docket_commands::arguments::{Output, ResendArguments, SetAsideArguments, TraceArguments, Traced};
 use docket_commands::terminal::Style;
 use docket_commands::{list, resend, set_aside, test_event, text, trace};
+use docket_domain::resend::Aside;
 use docket_program::clock::Clock;
 use serde_json::json;
 
@@ -15,7 +16,6 @@ use self::local::Local;
 use super::table::{table, time};
 use super::tenant::{IfNew, open};
 use crate::actions::resend::{Progress, progress};
-use crate::actions::set_aside::Aside;
 use crate::api::webhook_logs::resends::answers::ResendState;
 use crate::args::{
     DeliveriesCommand, LettersArguments, ListOfTenant, ResendsArguments, TestOfTenant, TraceOfTenant,

@@ -9,6 +9,7 @@ use axum::response::{Html, Redirect};
 use docket_crds::WebhookConfig;
 use docket_domain::delivery::{DeadLetter, DeliveryId, FailureClass};
 use docket_domain::moment;
+use docket_domain::resend::Aside;
 use docket_portal::delivery::{AttemptView, Detail, SentRequest};
 use docket_portal::logs::{Became, Delivery, Filters, Log, TODAY, link};
 use docket_portal::names::unknown_webhook;
@@ -22,7 +23,6 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::forms::{Posted, filled_in};
 use super::session::Viewer;
-use crate::actions::set_aside::Aside;
 use crate::api::state::ApiState;
 use crate::api::webhook_logs::named::check_webhook;
 use crate::api::webhook_logs::set_aside::one;
@@ -272,19 +272,11 @@ async fn change(
     aside: Aside,
 ) -> Result<Redirect, ApiError> {
     one(state, &viewer.caller, id, aside, Write::each_time()).await?;
-    Ok(Redirect::to(&href(&link(&id.to_string()), [(DONE, word(aside))])))
+    Ok(Redirect::to(&href(&link(&id.to_string()), [(DONE, aside.as_str())])))
 }
 
 /// The value of [`DONE`] after a resend, on the page of the new delivery.
 const RESENT: &str = "resent";
-
-/// The value of [`DONE`] after setting aside.
-pub const fn word(aside: Aside) -> &'static str {
-    match aside {
-        Aside::Set => "set-aside",
-        Aside::Undo => "undo-set-aside",
-    }
-}
 
 fn done(name: &str, value: &str) -> Option<&'static str> {
     match (name, value) {

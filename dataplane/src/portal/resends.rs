@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::{Html, Redirect};
 use docket_domain::delivery::DeliveryId;
+use docket_domain::resend::Aside;
 use docket_portal::logs::Filters;
 use docket_portal::names::unknown_webhook;
 use docket_portal::page::Section;
@@ -18,7 +19,7 @@ use super::forms::{Posted, filled_in};
 use super::session::Viewer;
 use crate::actions::choice::Choice;
 use crate::actions::resend::{Many, Progress, preview, progress};
-use crate::actions::set_aside::{self, Aside};
+use crate::actions::set_aside;
 use crate::api::state::ApiState;
 use crate::api::webhook_logs::resends::requests::{ResendMany, ResendSearch, StopResendRequest};
 use crate::api::webhook_logs::resends::{many, stop_one};
@@ -29,7 +30,7 @@ use crate::http::fields::RequestFields;
 use crate::http::paging::page;
 use crate::http::request::FromFields;
 use crate::http::times::timestamp;
-use crate::portal::logs::{shown as shown_delivery, status_of, word};
+use crate::portal::logs::{shown as shown_delivery, status_of};
 use crate::refusal::Refusal;
 
 /// The parameter with the delivery that was sent first, to see whether the receiver works again.
@@ -277,7 +278,7 @@ pub async fn undo_set_aside(
 async fn change(state: &ApiState, viewer: &Viewer, many: Many, aside: Aside) -> Result<Redirect, ApiError> {
     let (_, count) =
         set_many_aside(state, &viewer.caller, many.choice.clone(), aside, Write::each_time()).await?;
-    Ok(back(many, [(DONE, Some(word(aside).to_owned())), (COUNT, Some(count.to_string()))]))
+    Ok(back(many, [(DONE, Some(aside.to_string())), (COUNT, Some(count.to_string()))]))
 }
 
 /// POST /portal/resends/stop.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docket_commands::answers::{Answers, Aside, Found, Page};
+use docket_commands::answers::{Answers, Found, Page};
 use docket_commands::arguments::{
     DeadLetters, FilterArguments, ResendArguments, SetAsideArguments, TestArguments, TraceArguments, Traced,
 };
@@ -11,6 +11,7 @@ use docket_commands::{list, resend, set_aside, test_event, trace};
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeadLetter, DeliveryKind, FailureClass, Status};
 use docket_domain::moment;
+use docket_domain::resend::Aside;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -179,11 +180,11 @@ impl Answers for Remote<'_> {
     }
 
     async fn preview_aside(&mut self, letters: &DeadLetters, aside: Aside) -> Result<Value, Problem> {
-        self.post(&format!("{}/preview", route(aside)), &chosen(letters)).await
+        self.post(&format!("{}/preview", aside.as_str()), &chosen(letters)).await
     }
 
     async fn set_aside(&mut self, letters: &DeadLetters, aside: Aside) -> Result<Value, Problem> {
-        self.post(route(aside), &chosen(letters)).await
+        self.post(aside.as_str(), &chosen(letters)).await
     }
 
     async fn test(&mut self, event: Option<EventCode>) -> Result<Value, Problem> {
@@ -196,13 +197,6 @@ impl Answers for Remote<'_> {
 
     fn command(&self, words: &str) -> String {
         format!("kubectl docket {words} {} -n {}", self.object.name, self.cluster.own_namespace())
-    }
-}
-
-const fn route(aside: Aside) -> &'static str {
-    match aside {
-        Aside::Set => "set-aside",
-        Aside::Undo => "undo-set-aside",
     }
 }
 

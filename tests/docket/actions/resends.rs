@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use docket::actions::By;
 use docket::actions::choice::Choice;
 use docket::actions::resend::{self, Many, Progress, StoppedResend};
-use docket::actions::set_aside::{self, Aside};
+use docket::actions::set_aside;
 use docket::refusal::Refusal;
 use docket::tenancy::{HeldWebhooks, Webhooks};
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeliveryId, Status};
+use docket_domain::resend::Aside;
 use docket_program::clock::Clock;
 use docket_rig::on_both_databases;
 use docket_rig::tenant_database::{

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use docket_domain::delivery::DeliveryId;
-use docket_domain::resend::MAX_COUNT;
+use docket_domain::resend::{Aside, MAX_COUNT};
 use docket_store::Transaction;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::answers::EventWord;
 use crate::actions::choice::Choice;
-use crate::actions::set_aside::{self, Aside};
+use crate::actions::set_aside;
 use crate::api::caller::{Administrator, Principal};
 use crate::api::idempotency::IdempotencyKey;
 use crate::api::state::ApiState;

@@ -14,7 +14,7 @@ use docket_domain::audit::{AuditEvent, AuditRecord};
 use docket_domain::delivery::DeliveryId;
 use docket_domain::moment;
 use docket_domain::reading::event_id;
-use docket_domain::resend::MAX_COUNT;
+use docket_domain::resend::{Aside, MAX_COUNT};
 use docket_program::clock::Clock;
 use docket_program::owner::Owner;
 use docket_program::screen::clean_lines;
@@ -31,7 +31,7 @@ use super::webhook_name;
 use crate::actions::choice::Choice;
 use crate::actions::meant;
 use crate::actions::resend::{self, Many};
-use crate::actions::set_aside::{self, Aside};
+use crate::actions::set_aside;
 use crate::actions::trace::{self, Declared, Sight, TraceOf};
 use crate::actions::wait;
 use crate::actions::{By, test_event};
@@ -284,12 +284,12 @@ impl Answers for Local<'_> {
         Ok(to_value(StopAnswer::new(resend_id, stopped))?)
     }
 
-    async fn preview_aside(&mut self, letters: &DeadLetters, aside: answers::Aside) -> Result<Value> {
+    async fn preview_aside(&mut self, letters: &DeadLetters, aside: Aside) -> Result<Value> {
         let (found, name) = (self.declared()?, requested_by());
         let by = By { webhooks: webhooks(found), customer: None, name: &name };
         let seen = self.choice(letters).as_of(self.clock.now());
         let mut reader = self.database.reader().await?;
-        let (extent, total) = set_aside::preview(&mut reader, by, &seen, action(aside)).await?;
+        let (extent, total) = set_aside::preview(&mut reader, by, &seen, aside).await?;
         let [oldest, newest, ended_before] = [extent.oldest_ms, extent.newest_ms, seen.ended_before_ms]
             .map(|at_ms| at_ms.map(|at_ms| moment::written(timestamp(at_ms))));
         Ok(json!({
@@ -301,10 +301,9 @@ impl Answers for Local<'_> {
         }))
     }
 
-    async fn set_aside(&mut self, letters: &DeadLetters, aside: answers::Aside) -> Result<Value> {
+    async fn set_aside(&mut self, letters: &DeadLetters, aside: Aside) -> Result<Value> {
         let (found, name, choice) = (self.declared()?, requested_by(), self.choice(letters));
         let by = By { webhooks: webhooks(found), customer: None, name: &name };
-        let aside = action(aside);
         let mut transaction = self.database.begin(&self.clock).await?;
         let now = transaction.now();
         let (webhook, count) = set_aside::many(&mut transaction, by, &choice, aside, now).await?;
@@ -336,13 +335,6 @@ impl Answers for Local<'_> {
 
     fn command(&self, words: &str) -> String {
         format!("docket {words} {} --tenant {}", self.webhook(), self.at.tenant)
-    }
-}
-
-fn action(aside: answers::Aside) -> Aside {
-    match aside {
-        answers::Aside::Set => Aside::Set,
-        answers::Aside::Undo => Aside::Undo,
     }
 }
 
