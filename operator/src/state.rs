@@ -43,14 +43,14 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use self::arrivals::{Arrivals, Lacking};
-use self::cluster::{ClusterState, ObjectKey, ReportedGeneration};
+use self::cluster::{ClusterState, ReportedGeneration};
 use self::database_checks::DatabaseChecks;
 use self::declared::{Declared, Meta};
 use self::handover::{HandedOver, Handovers};
 use self::health::{Health, Healths, REPORTED_EVERY, Reported};
 use self::keys::ApiKeyClaims;
 use self::migrations::{MigrationRules, Waiting};
-use self::name::Name;
+use self::name::{Name, ObjectKey};
 use self::pods::{Pods, Programmed};
 use self::progress::Progress;
 use self::resyncs::{Rest, Resync, Resyncs};

@@ -22,8 +22,8 @@ use crate::kube::object::resource;
 use crate::kube::stream::{Events, WatchedObject, all_metadata, metadata, objects};
 use crate::metrics::Metrics;
 use crate::state::by_name::Listed;
-use crate::state::cluster::{ClusterState, NamespaceState, ObjectKey};
-use crate::state::name::Name;
+use crate::state::cluster::{ClusterState, NamespaceState};
+use crate::state::name::{Name, ObjectKey};
 use crate::state::own_secrets::OwnSecret;
 use crate::state::{State, labels};
 

@@ -14,10 +14,10 @@ use crate::state::claims::Claims;
 use crate::state::conditions;
 use crate::state::declared::{Declared, DeclaredKind, Meta};
 use crate::state::migrations::{FirstTenants, MigratingTenant};
-use crate::state::name::Name;
+use crate::state::name::{Name, ObjectKey};
 use crate::state::outcome::WebhookOutcome;
 use crate::state::own_secrets::{OwnSecret, OwnSecrets};
-use crate::state::references::{References, Referrer, of_tenant, of_webhook};
+use crate::state::references::{References, of_tenant, of_webhook};
 
 /// The generation of an object that its status is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,15 +28,6 @@ pub enum ReportedGeneration {
     Other,
     /// The object's, or the object is gone.
     Current,
-}
-
-/// An object to reconcile.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ObjectKey {
-    /// A Tenant, or what is left of it after its deletion.
-    Tenant(Name),
-    /// A Webhook.
-    Webhook(Name),
 }
 
 /// The part of a namespace that the operator uses.
@@ -215,7 +206,7 @@ impl ClusterState {
         match &tenant.document {
             Ok(document) => {
                 self.claims.set(&name, claimed(document));
-                self.references.set(Referrer::Tenant(name.clone()), of_tenant(document));
+                self.references.set(ObjectKey::Tenant(name.clone()), of_tenant(document));
             }
             // A Tenant that can't be read keeps its claims, because it is still served.
             Err(_) => {
@@ -246,7 +237,7 @@ impl ClusterState {
         self.first.remove(name);
         let mut concerned = self.claims.rivals(name);
         self.claims.remove(name);
-        self.references.remove(&Referrer::Tenant(name.clone()));
+        self.references.remove(&ObjectKey::Tenant(name.clone()));
         concerned.insert(name.clone());
         self.forget_outcomes(name);
         let webhooks = self.webhook_keys(name);
@@ -284,7 +275,7 @@ impl ClusterState {
             keys.push(ObjectKey::Tenant(tenant.clone()));
         }
         if let Ok(document) = &webhook.document {
-            self.references.set(Referrer::Webhook(name.clone()), of_webhook(document));
+            self.references.set(ObjectKey::Webhook(name.clone()), of_webhook(document));
         }
         keys.push(ObjectKey::Webhook(name));
         keys.sort();
@@ -298,7 +289,7 @@ impl ClusterState {
             return Vec::new();
         };
         self.outcomes.remove(&before.meta.uid);
-        self.references.remove(&Referrer::Webhook(name.clone()));
+        self.references.remove(&ObjectKey::Webhook(name.clone()));
         self.unlink(&before).into_iter().collect()
     }
 
@@ -331,8 +322,8 @@ impl ClusterState {
 
     fn referrers(&self, kind: ValueKind, name: &Name) -> Vec<ObjectKey> {
         let tenants = self.references.of(kind, name).filter_map(|referrer| match referrer {
-            Referrer::Tenant(tenant) => Some(tenant.clone()),
-            Referrer::Webhook(webhook) => self.webhooks.get(webhook)?.tenant_ref.clone(),
+            ObjectKey::Tenant(tenant) => Some(tenant.clone()),
+            ObjectKey::Webhook(webhook) => self.webhooks.get(webhook)?.tenant_ref.clone(),
         });
         tenants.collect::<BTreeSet<_>>().into_iter().map(ObjectKey::Tenant).collect()
     }

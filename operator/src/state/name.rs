@@ -1,4 +1,4 @@
-//! Namespace and name, by which objects refer to each other.
+//! Namespace and name, by which objects refer to each other, and the key of an object.
 
 use std::fmt;
 
@@ -22,4 +22,13 @@ impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
+}
+
+/// An object to reconcile.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectKey {
+    /// A Tenant, or what is left of it after its deletion.
+    Tenant(Name),
+    /// A Webhook.
+    Webhook(Name),
 }

@@ -5,29 +5,20 @@ use std::collections::{BTreeSet, HashMap};
 use docket_crds::tenant::ExternalDatabase;
 use docket_crds::{Tenant, ValueKind, Webhook};
 
-use crate::state::name::Name;
+use crate::state::name::{Name, ObjectKey};
 use crate::state::small_set::SmallSet;
 
 /// A Secret or ConfigMap that a Tenant or Webhook refers to.
 pub(crate) type Value = (ValueKind, Name);
 
-/// A Tenant or Webhook that refers to a Secret or ConfigMap.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Referrer {
-    /// A Tenant.
-    Tenant(Name),
-    /// A Webhook.
-    Webhook(Name),
-}
-
 #[derive(Debug, Default)]
 pub(super) struct References {
-    referrers: HashMap<Value, SmallSet<Referrer>>,
-    of: HashMap<Referrer, Box<[Value]>>,
+    referrers: HashMap<Value, SmallSet<ObjectKey>>,
+    of: HashMap<ObjectKey, Box<[Value]>>,
 }
 
 impl References {
-    pub(super) fn set(&mut self, referrer: Referrer, values: BTreeSet<Value>) {
+    pub(super) fn set(&mut self, referrer: ObjectKey, values: BTreeSet<Value>) {
         self.remove(&referrer);
         for value in &values {
             self.referrers.entry(value.clone()).or_default().insert(referrer.clone());
@@ -37,7 +28,7 @@ impl References {
         }
     }
 
-    pub(super) fn remove(&mut self, referrer: &Referrer) {
+    pub(super) fn remove(&mut self, referrer: &ObjectKey) {
         for value in self.of.remove(referrer).unwrap_or_default() {
             if let Some(referrers) = self.referrers.get_mut(&value) {
                 referrers.remove(referrer);
@@ -48,7 +39,7 @@ impl References {
         }
     }
 
-    pub(super) fn of(&self, kind: ValueKind, name: &Name) -> impl Iterator<Item = &Referrer> {
+    pub(super) fn of(&self, kind: ValueKind, name: &Name) -> impl Iterator<Item = &ObjectKey> {
         self.referrers.get(&(kind, name.clone())).into_iter().flat_map(SmallSet::iter)
     }
 }
