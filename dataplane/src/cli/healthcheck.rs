@@ -65,7 +65,7 @@ fn shown(url: &Url) -> Url {
 }
 
 async fn check(client: &Client, url: &Url) -> Result<(), String> {
-    match get(client, url).await {
+    match http::answered(client.get(url.clone()), MAX_BYTES).await {
         Ok((200, _)) => Ok(()),
         Ok((status, text)) => Err(format!("{status}: {}", text.trim())),
         Err(error) if error.is_timeout() => Err(format!("no response within {} s", TIMEOUT.as_secs())),
@@ -74,16 +74,4 @@ async fn check(client: &Client, url: &Url) -> Result<(), String> {
         }
         Err(error) => Err(format!("{:#}", anyhow::Error::new(error.without_url()))),
     }
-}
-
-/// The status and the beginning of the text.
-async fn get(client: &Client, url: &Url) -> reqwest::Result<(u16, String)> {
-    let mut response = client.get(url.clone()).send().await?;
-    let mut text = Vec::new();
-    while text.len() < MAX_BYTES
-        && let Some(chunk) = response.chunk().await?
-    {
-        text.extend_from_slice(&chunk[..chunk.len().min(MAX_BYTES - text.len())]);
-    }
-    Ok((response.status().as_u16(), String::from_utf8_lossy(&text).into_owned()))
 }

@@ -18,11 +18,10 @@ use docket_program::random;
 use docket_program::screen::clean_lines;
 use http::HeaderMap;
 use ipnet::{Ipv4Net, Ipv6Net};
-use reqwest::RequestBuilder;
 use serde_json::json;
 use url::Url;
 
-use super::http::client;
+use super::http::{answered, client};
 use super::{ca_file, secret_file};
 use crate::args::{ReceiverUrl, TriggerArguments};
 use crate::delivery::attempt::send;
@@ -118,7 +117,7 @@ async fn to_receiver(to: &TargetUrl, trust: &Trust, headers: HeaderMap, body: Ve
 async fn to_loopback(to: Url, headers: HeaderMap, body: Vec<u8>) -> Result<Tried> {
     let begun = Instant::now();
     let request = client(ATTEMPT_TIMEOUT, &Trust::public())?.post(to).headers(headers).body(body);
-    let read = answered(request).await;
+    let read = answered(request, MAX_ANSWER).await;
     let took = begun.elapsed();
     Ok(match read {
         Err(error) => {
@@ -131,18 +130,6 @@ async fn to_loopback(to: Url, headers: HeaderMap, body: Vec<u8>) -> Result<Tried
             Tried { status: Some(status), took, answer: Some(answer), failure }
         }
     })
-}
-
-/// The status and the beginning of the response.
-async fn answered(request: RequestBuilder) -> reqwest::Result<(u16, String)> {
-    let mut response = request.send().await?;
-    let mut answer = Vec::new();
-    while answer.len() < MAX_ANSWER
-        && let Some(chunk) = response.chunk().await?
-    {
-        answer.extend_from_slice(&chunk[..chunk.len().min(MAX_ANSWER - answer.len())]);
-    }
-    Ok((response.status().as_u16(), String::from_utf8_lossy(&answer).into_owned()))
 }
 
 /// Prints a receiver's answer.
