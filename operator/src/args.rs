@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use docket_crds::EventCode;
+use docket_crds::{EventCode, is_object_name};
 use docket_program::arguments::{self, socket};
 use docket_program::logging::LogArguments;
 use docket_schema::postgres::AllowedDatabase;
@@ -124,11 +124,7 @@ pub struct RunArguments {
 }
 
 fn namespace(text: &str) -> Result<String, String> {
-    let valid = (1..=63).contains(&text.len())
-        && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
-        && !text.starts_with('-')
-        && !text.ends_with('-');
-    if valid {
+    if text.len() <= 63 && !text.contains('.') && is_object_name(text) {
         Ok(text.to_owned())
     } else {
         Err("must be a namespace: lower-case letters, digits and \"-\"".into())
