@@ -196,13 +196,7 @@ mod tests {
 
     use super::*;
     use crate::state::conditions::Truth;
-
-    fn pods(served: &[(&str, &str)]) -> Pods {
-        let one = |(pod, revision): &(&str, &str)| {
-            ((*pod).to_owned(), Arc::new(HashMap::from([("u".to_owned(), (*revision).to_owned())])))
-        };
-        Pods::Seen(served.iter().map(one).collect())
-    }
+    use crate::state::pods::tests::pods;
 
     fn truth(programmed: Programmed) -> Truth {
         match programmed {

@@ -109,12 +109,12 @@ pub fn is_unserved(pods: &Pods, tenant_uid: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
 
-    fn pods(served: &[(&str, &str)]) -> Pods {
+    pub(crate) fn pods(served: &[(&str, &str)]) -> Pods {
         let one = |(pod, revision): &(&str, &str)| {
             ((*pod).to_owned(), Arc::new(HashMap::from([("u".to_owned(), (*revision).to_owned())])))
         };
