@@ -5,12 +5,13 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use docket_crds::EventCode;
 use docket_domain::delivery::{DeadLetter, DeliveryId, DeliveryKind, FailureClass, Status};
+use docket_domain::moment;
 use docket_domain::resend::{DEFAULT_PER_SECOND, MAX_COUNT};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::values::{
     code, dead_letter, delivery_id, event_code, failure_class, find, kind, limit, per_second, resend_id,
-    since, status, timestamp,
+    since, status,
 };
 
 /// The argument of each command that has a result to print.
@@ -113,10 +114,10 @@ pub struct CreatedArguments {
     pub since: Option<Duration>,
     /// Only those created at or after this time: a date such as 2026-11-21 (its first moment in UTC), or
     /// 2026-11-21T09:30:00Z.
-    #[arg(long, value_name = "TIME", value_parser = timestamp)]
+    #[arg(long, value_name = "TIME", value_parser = moment::read)]
     pub from: Option<Timestamp>,
     /// Only those created before this time.
-    #[arg(long, value_name = "TIME", value_parser = timestamp)]
+    #[arg(long, value_name = "TIME", value_parser = moment::read)]
     pub to: Option<Timestamp>,
 }
 

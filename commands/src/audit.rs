@@ -2,6 +2,7 @@
 
 use clap::Args;
 use docket_domain::audit::AuditEvent;
+use docket_domain::moment;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use crate::arguments::{Output, OutputArguments};
 use crate::fields::{cell, say_more};
 use crate::terminal::Style;
 use crate::text::{json, table};
-use crate::values::{audit_event, timestamp};
+use crate::values::audit_event;
 
 /// Which entries of the audit to list.
 #[derive(Debug, Clone, Args)]
@@ -24,10 +25,10 @@ pub struct AuditArguments {
     #[arg(long, value_name = "ACTOR")]
     pub person: Option<String>,
     /// Only those at or after this time: a date such as 2026-11-21 (its first moment in UTC), or 2026-11-21T09:30:00Z.
-    #[arg(long, value_name = "TIME", value_parser = timestamp)]
+    #[arg(long, value_name = "TIME", value_parser = moment::read)]
     pub from: Option<Timestamp>,
     /// Only those before this time.
-    #[arg(long, value_name = "TIME", value_parser = timestamp)]
+    #[arg(long, value_name = "TIME", value_parser = moment::read)]
     pub to: Option<Timestamp>,
     /// Maximum number of rows, 1 to 1000.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=1000))]

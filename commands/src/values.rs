@@ -6,9 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use docket_crds::{EventCode, UnknownWord};
 use docket_domain::audit::AuditEvent;
 use docket_domain::delivery::{DeadLetter, DeliveryId, DeliveryKind, FailureClass, Status};
-use docket_domain::moment;
 use docket_program::arguments;
-use jiff::Timestamp;
 
 /// One of the four statuses.
 pub(crate) fn status() -> impl TypedValueParser<Value = Status> {
@@ -75,11 +73,6 @@ pub(crate) fn resend_id(text: &str) -> Result<String, String> {
 /// An event of the audit.
 pub(crate) fn audit_event(text: &str) -> Result<AuditEvent, String> {
     text.parse().map_err(|unknown: UnknownWord| unknown.to_string())
-}
-
-/// A date or a time.
-pub(crate) fn timestamp(text: &str) -> Result<Timestamp, String> {
-    moment::parse(text).ok_or_else(|| moment::expected(text))
 }
 
 /// A duration from a second to a year.

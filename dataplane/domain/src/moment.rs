@@ -8,14 +8,14 @@ pub const MAX_CHARS: usize = 64;
 /// What [`parse`] accepts, for error messages.
 const EXPECTED: &str = "must be a date (2026-11-21) or a time with an offset (2026-11-21T09:30:00Z)";
 
-/// The error message for a text that [`parse`] refuses. It mentions that a `+` in a query string arrives as a blank,
-/// unless the client writes `%2B`.
-pub fn expected(text: &str) -> String {
-    let with_plus = text.rsplit_once(' ').map(|(time, offset)| format!("{time}+{offset}"));
-    match with_plus.and_then(|with_plus| parse(&with_plus)) {
+/// Like [`parse`], with an error message for a text that is refused. The message mentions that a `+` in a query string arrives as a
+/// blank, unless the client writes `%2B`.
+pub fn read(text: &str) -> Result<Timestamp, String> {
+    let with_plus = || text.rsplit_once(' ').map(|(time, offset)| format!("{time}+{offset}"));
+    parse(text).ok_or_else(|| match with_plus().and_then(|with_plus| parse(&with_plus)) {
         Some(_) => format!("{EXPECTED}; there is a blank before the offset: in a URL, write + as %2B"),
         None => EXPECTED.to_owned(),
-    }
+    })
 }
 
 /// A point in time as clients get it: in UTC, always with three digits of the second. All these texts have one length
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn blank_for_a_plus_is_named() {
         for time in ["2026-11-21T09:30:00 00:00", "2026-11-21T09:30:00.5 05:30", "2026-11-21T09:30 02:00"] {
-            assert!(parse(time).is_none() && expected(time).contains("write + as %2B"), "{time}");
+            assert!(read(time).is_err_and(|why| why.contains("write + as %2B")), "{time}");
         }
         for other in [
             "2026-11-21 09:30:00",
@@ -150,7 +150,7 @@ mod tests {
             "2026-11-21 00:00",
             "2026-11-21T09:30 0200",
         ] {
-            assert_eq!(expected(other), EXPECTED, "{other}");
+            assert_eq!(read(other), Err(EXPECTED.to_owned()), "{other}");
         }
     }
 

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use docket_crds::{EventCode, InvalidTargetUrl, TargetUrl, UnknownWord, is_object_name};
-use docket_domain::moment;
 use docket_orders::text::{is_blank, is_email};
 use docket_program::arguments;
 use docket_program::embedded::NAT64_LENGTHS;
 use docket_program::metadata_service::is_of_metadata_services;
 use ipnet::{IpNet, Ipv6Net};
-use jiff::Timestamp;
 use url::{Host, Url};
 
 use crate::notices::SUBDOMAIN;
@@ -230,10 +228,6 @@ pub(super) fn event_code(text: &str) -> Result<EventCode, String> {
     let unknown =
         |UnknownWord(codes): UnknownWord| format!("unknown event {text:?}; one of: {}", codes.join(", "));
     text.parse().map_err(unknown)
-}
-
-pub(super) fn timestamp(text: &str) -> Result<Timestamp, String> {
-    moment::parse(text).ok_or_else(|| moment::expected(text))
 }
 
 /// A line of a request's head; its name in lower case.

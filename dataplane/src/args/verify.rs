@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use docket_commands::arguments::OutputArguments;
+use docket_domain::moment;
 use jiff::Timestamp;
 
-use super::values::{header, timestamp};
+use super::values::header;
 
 /// Settings of `docket verify`.
 #[derive(Debug, Args)]
@@ -25,7 +26,7 @@ pub struct VerifyArguments {
     #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
     pub header: Vec<(String, String)>,
     /// Time of arrival, with which `webhook-timestamp` is compared [default: now].
-    #[arg(long, value_name = "TIME", value_parser = timestamp)]
+    #[arg(long, value_name = "TIME", value_parser = moment::read)]
     pub at: Option<Timestamp>,
     /// How the result is printed.
     #[command(flatten)]

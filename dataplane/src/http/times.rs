@@ -16,8 +16,7 @@ impl Kind for DateOrTime {
     type Value = Timestamp;
 
     fn read(sent: SentValue) -> Result<Timestamp, String> {
-        let text = sent.text(moment::MAX_CHARS)?;
-        moment::parse(&text).ok_or_else(|| moment::expected(&text))
+        moment::read(&sent.text(moment::MAX_CHARS)?)
     }
 
     /// A text with a pattern. Few generators can put a choice between two formats into a query string.
