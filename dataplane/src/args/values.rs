@@ -165,14 +165,7 @@ pub(super) fn egress_network(text: &str) -> Result<IpNet, String> {
 
 pub(super) fn host_name(text: &str) -> Result<String, String> {
     let name = text.to_ascii_lowercase();
-    let sound = |label: &str| {
-        !label.is_empty()
-            && label.len() <= 63
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    if name.len() <= 253 && name.split('.').all(sound) {
+    if is_object_name(&name) && name.split('.').all(|label| label.len() <= 63) {
         Ok(name)
     } else {
         Err("must be a host name without scheme or port, such as api.example.com".into())
