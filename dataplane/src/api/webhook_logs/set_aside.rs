@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use docket_domain::delivery::DeliveryId;
 use docket_domain::resend::{Aside, MAX_COUNT};
 use docket_store::Transaction;
+use docket_store::resends::DeadLetterRange;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -123,6 +124,15 @@ pub struct SetAsidePreview {
     ended_before: Option<Time>,
 }
 
+impl SetAsidePreview {
+    /// The response for this choice, of which there are `total` without the limit.
+    pub fn new(extent: DeadLetterRange, total: i64, choice: &Choice) -> Self {
+        let [oldest, newest, ended_before] =
+            [extent.oldest_ms, extent.newest_ms, choice.ended_before_ms].map(|at_ms| at_ms.map(time));
+        Self { preview: true, total, count: extent.count, oldest, newest, ended_before }
+    }
+}
+
 /// Sets a dead letter aside, or the dead letters of a webhook.
 ///
 /// They count nowhere from then on, and bulk resends leave them out. Setting them aside again changes nothing. A resend of one
@@ -189,11 +199,7 @@ pub async fn preview(
     let name = caller.name();
     let seen = choice.as_of(state.clock.now());
     let (extent, total) = set_aside::preview(&mut reader, caller.by(&name), &seen, aside).await?;
-    let [oldest, newest, ended_before] =
-        [extent.oldest_ms, extent.newest_ms, seen.ended_before_ms].map(|at_ms| at_ms.map(time));
-    let count = extent.count;
-    Ok(JsonResponse(SetAsidePreview { preview: true, total, count, oldest, newest, ended_before })
-        .into_response())
+    Ok(JsonResponse(SetAsidePreview::new(extent, total, &seen)).into_response())
 }
 
 /// Sets a dead letter aside, or undoes that. Returns the response, and how many dead letters this request changed: none if the

@@ -12,7 +12,6 @@ use docket_commands::values::delivery_id;
 use docket_crds::{EventCode, WebhookConfig};
 use docket_domain::audit::{AuditEvent, AuditRecord};
 use docket_domain::delivery::DeliveryId;
-use docket_domain::moment;
 use docket_domain::reading::event_id;
 use docket_domain::resend::{Aside, MAX_COUNT};
 use docket_program::clock::Clock;
@@ -39,8 +38,8 @@ use crate::api::webhook_logs::answers::DeliverySummary;
 use crate::api::webhook_logs::resends::answers::{
     PreviewAnswer, ResendManyAnswer, ResendState, ResentAnswer, StopAnswer,
 };
+use crate::api::webhook_logs::set_aside::SetAsidePreview;
 use crate::args::TenantArguments;
-use crate::http::times::timestamp;
 use crate::platform::answers::Trace;
 use crate::refusal::Refusal;
 use crate::tenancy::{HeldWebhooks, Webhooks};
@@ -290,15 +289,7 @@ impl Answers for Local<'_> {
         let seen = self.choice(letters).as_of(self.clock.now());
         let mut reader = self.database.reader().await?;
         let (extent, total) = set_aside::preview(&mut reader, by, &seen, aside).await?;
-        let [oldest, newest, ended_before] = [extent.oldest_ms, extent.newest_ms, seen.ended_before_ms]
-            .map(|at_ms| at_ms.map(|at_ms| moment::written(timestamp(at_ms))));
-        Ok(json!({
-            "count": extent.count,
-            "total": total,
-            "oldest": oldest,
-            "newest": newest,
-            "endedBefore": ended_before,
-        }))
+        Ok(to_value(SetAsidePreview::new(extent, total, &seen))?)
     }
 
     async fn set_aside(&mut self, letters: &DeadLetters, aside: Aside) -> Result<Value> {
