@@ -51,19 +51,25 @@ pub enum Mismatch {
 }
 
 /// How the text of the right digest differs from the contract's spelling.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Spelling {
     /// Hexadecimal in upper case.
+    #[error("it is in upper case, and must be lowercase hexadecimal")]
     UpperCase,
     /// Base64.
+    #[error("it is base64, and must be lowercase hexadecimal")]
     Base64,
     /// A word such as `sha256=` before the digest.
+    #[error("there is a word in front of it; the value must be nothing but 64 hexadecimal digits")]
     Prefixed,
     /// Blanks or quotation marks around the digest.
+    #[error("there are blanks or quotation marks around it, and must be none")]
     Surrounded,
     /// Dashes, colons or blanks between the digest's bytes.
+    #[error("there are dashes, colons or blanks between its digits, and must be none; lowercase hexadecimal")]
     Separated,
     /// The hexadecimal text was encoded once more, in base64 or hexadecimal.
+    #[error("its hexadecimal text was encoded once more in base64 or hexadecimal; send the text itself")]
     EncodedTwice,
 }
 
@@ -81,77 +87,121 @@ pub enum Unreadable {
 }
 
 /// How the secret that the receiver gave (*given*) differs from the key that made the signature (*key*).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretFault {
     /// Only one of the two secrets ends in a newline, as `echo` and editors leave it in a file.
+    #[error("the secret ends in a newline on one side only")]
     Newline,
     /// Only one of the two secrets has blanks around it.
+    #[error("the secret has spaces around it on one side only")]
     Whitespace,
     /// Only one of the two secrets has quotation marks around it, as in an environment file.
+    #[error("the secret has quotation marks around it that do not belong to it")]
     Quoted,
     /// Only one of the two secrets begins with a byte order mark.
+    #[error("the secret begins with a byte order mark that does not belong to it")]
     ByteOrderMark,
     /// The given secret is a `whsec_` text, and the key is the bytes that this text encodes.
+    #[error(
+        "the secret given is the whsec_ text for Standard Webhooks libraries; the key is what it encodes in base64"
+    )]
     WhsecText,
     /// The key is the `whsec_` text or the base64 of the given secret.
+    #[error(
+        "the whsec_ text or the base64 of the secret was used as the key; the key is the secret's own bytes"
+    )]
     WhsecAsKey,
     /// Only one of the two secrets begins with `whsec_`, and neither is decoded.
+    #[error("the secret begins with whsec_ on one side only")]
     WhsecPrefix,
     /// The key is the hexadecimal text of the given secret.
+    #[error("the hexadecimal text of the secret was used as the key; the key is the secret's own bytes")]
     HexAsKey,
     /// The key is the SHA-256 of the given secret, or its hexadecimal text.
+    #[error("the SHA-256 of the secret was used as the key; the key is the secret's own bytes")]
     Hashed,
     /// The key is the bytes that the given secret encodes in base64 or hexadecimal.
+    #[error(
+        "the secret was decoded from hexadecimal or base64 on one side only; the key is its text as it is"
+    )]
     Decoded,
     /// One of the two secrets is the text of the other in UTF-16, as PowerShell and Notepad save a file.
+    #[error(
+        "the secret is in UTF-16 on one side only, as PowerShell and Notepad save a file; save it as UTF-8 without a byte order mark"
+    )]
     Utf16,
     /// The given secret is an assignment `NAME=value`, and the key is the value.
+    #[error("the secret given has the name of a variable and `=` in front of it, which do not belong to it")]
     Assigned,
     /// The key is empty or a word such as `undefined`.
+    #[error("the key was empty or a word such as undefined or null: the program did not find its secret")]
     NotSet,
     /// The secret and the body were swapped: the body is the key.
+    #[error("key and body were interchanged: the secret is the key, the body is the message")]
     Swapped,
     /// The digest is the SHA-256 of secret and body in a row, not an HMAC.
+    #[error(
+        "it is the SHA-256 of secret and body in a row; it must be the HMAC-SHA256 of the body with the secret as key"
+    )]
     Concatenated,
     /// The digest is the SHA-256 of the body, without a key.
+    #[error(
+        "it is the SHA-256 of the body without the secret; it must be the HMAC-SHA256 with the secret as key"
+    )]
     Unkeyed,
     /// The digest is the HMAC of an HMAC.
+    #[error("it is the HMAC of an HMAC; compute it once")]
     Twice,
 }
 
 /// How the body that the receiver gave differs from the body that was signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BodyFault {
     /// Only one of the two bodies ends in a newline.
+    #[error("the body lost or gained a final newline; use the raw bytes")]
     Newline,
     /// Only one of the two bodies begins with a byte order mark.
+    #[error("the body lost or gained a byte order mark; use the raw bytes")]
     ByteOrderMark,
     /// One of the two bodies has CRLF, the other LF.
+    #[error("the body's line ends were changed between LF and CRLF; use the raw bytes")]
     LineEnds,
     /// A program parsed the JSON and wrote it again.
+    #[error("the body's JSON was parsed and written again; use the raw bytes, before any JSON parser")]
     Rewritten,
     /// A program read or wrote the body in another encoding than UTF-8.
+    #[error("the body was read or written in another encoding than UTF-8; use the raw bytes")]
     Encoding,
     /// An empty body was signed.
+    #[error("an empty body was signed; the body was read before, so keep its bytes at the first read")]
     Empty,
     /// One of the bodies is the base64 of the other, as API gateways forward a body.
+    #[error("the body is in base64 on one side only, as API gateways pass it on; decode it before the check")]
     Base64,
     /// `webhook-id`, `webhook-timestamp` or both were signed before the body, as in Standard Webhooks.
+    #[error(
+        "webhook-id or webhook-timestamp was signed with the body; X-Service-Signature is that of the body alone"
+    )]
     WithHeaders,
     /// The SHA-256 of the body was signed, in bytes or as its hexadecimal text.
+    #[error("the SHA-256 of the body was signed in place of the body itself")]
     Hashed,
 }
 
 /// An odd property of a body whose signature matches with none of the known changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Suspicion {
     /// The body is empty.
+    #[error("the body is empty; another part of the program may have read it already")]
     EmptyBody,
     /// The body is the beginning of a JSON text.
+    #[error("the body is cut off: its JSON does not end")]
     CutOffBody,
     /// The body is an envelope, but not as Docket writes it.
+    #[error("another secret; and the body's JSON was parsed and written again, so use the raw bytes")]
     RewrittenBody,
     /// The body looks right: most likely the secret is wrong.
+    #[error("another secret, or not the raw body")]
     OtherSecret,
 }
 
@@ -167,33 +217,55 @@ pub struct StandardHeaders<'a> {
 }
 
 /// Why the headers of Standard Webhooks are refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StandardFault {
     /// The header of this name is missing.
+    #[error("the header {0} is missing")]
     Missing(&'static str),
     /// `webhook-timestamp` is not a number of seconds.
+    #[error("webhook-timestamp is not a whole number of seconds since 1970")]
     Timestamp,
     /// `webhook-signature` has no signature of version 1.
+    #[error("webhook-signature has no part that begins with `v1,`")]
     NoVersion1,
     /// `webhook-signature` has more than [`MAX_SIGNATURES`] of version 1.
+    #[error("webhook-signature has more than {most} signatures of version 1", most = MAX_SIGNATURES)]
     TooMany,
     /// A signature of version 1 is not the base64 of 32 bytes, and no other signature matches.
+    #[error("webhook-signature is cut off: after `v1,` follows the base64 of 32 bytes")]
     CutOff,
     /// `webhook-id` and `webhook-timestamp` are swapped.
+    #[error("webhook-id and webhook-timestamp have each other's values")]
     Interchanged,
     /// `webhook-signature` has the hexadecimal digest of `X-Service-Signature`.
+    #[error(
+        "it is the value of X-Service-Signature; webhook-signature is `v1,` and the base64 of another digest"
+    )]
     OfService,
     /// A signature of version 1 is hexadecimal.
+    #[error("hexadecimal follows after `v1,`, and must be the base64 of the same 32 bytes")]
     Hexadecimal,
     /// A signature was made of the body alone.
+    #[error(
+        "it is the signature of the body alone; sign webhook-id, webhook-timestamp and body, with dots between them"
+    )]
     BodyAlone,
     /// A signature matches if `webhook-id` is the `id` of the event in the body.
+    #[error("webhook-id is not the id that was signed: it is the id in the body, which begins with evt_")]
     OtherId,
     /// No signature matches.
+    #[error("{0}")]
     Mismatch(Mismatch),
     /// A signature matches, and the attempt was made this many seconds ago, more than [`TOLERANCE_SECONDS`].
+    #[error(
+        "the signature matches, but webhook-timestamp is {0} s old: receivers refuse more than {tolerance} s",
+        tolerance = TOLERANCE_SECONDS
+    )]
     Old(i64),
     /// A signature matches, and the attempt is this many seconds in the future, more than [`TOLERANCE_SECONDS`].
+    #[error(
+        "the signature matches, but webhook-timestamp is {0} s in the future: one of the clocks is wrong"
+    )]
     Early(i64),
 }
 
@@ -379,23 +451,6 @@ impl fmt::Display for Mismatch {
     }
 }
 
-impl fmt::Display for Spelling {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::UpperCase => "it is in upper case, and must be lowercase hexadecimal",
-            Self::Base64 => "it is base64, and must be lowercase hexadecimal",
-            Self::Prefixed => "there is a word in front of it; the value must be nothing but 64 hexadecimal digits",
-            Self::Surrounded => "there are blanks or quotation marks around it, and must be none",
-            Self::Separated => {
-                "there are dashes, colons or blanks between its digits, and must be none; lowercase hexadecimal"
-            }
-            Self::EncodedTwice => {
-                "its hexadecimal text was encoded once more in base64 or hexadecimal; send the text itself"
-            }
-        })
-    }
-}
-
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -416,127 +471,6 @@ impl fmt::Display for Unreadable {
                 "it is the value of webhook-signature; X-Service-Signature is 64 hexadecimal digits",
             ),
             Self::NotHexadecimal => f.write_str("it is not 64 hexadecimal digits"),
-        }
-    }
-}
-
-impl fmt::Display for SecretFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Newline => "the secret ends in a newline on one side only",
-            Self::Whitespace => "the secret has spaces around it on one side only",
-            Self::Quoted => "the secret has quotation marks around it that do not belong to it",
-            Self::ByteOrderMark => "the secret begins with a byte order mark that does not belong to it",
-            Self::WhsecText => {
-                "the secret given is the whsec_ text for Standard Webhooks libraries; the key is what it encodes in base64"
-            }
-            Self::WhsecAsKey => {
-                "the whsec_ text or the base64 of the secret was used as the key; the key is the secret's own bytes"
-            }
-            Self::WhsecPrefix => "the secret begins with whsec_ on one side only",
-            Self::HexAsKey => {
-                "the hexadecimal text of the secret was used as the key; the key is the secret's own bytes"
-            }
-            Self::Hashed => {
-                "the SHA-256 of the secret was used as the key; the key is the secret's own bytes"
-            }
-            Self::Decoded => {
-                "the secret was decoded from hexadecimal or base64 on one side only; the key is its text as it is"
-            }
-            Self::Utf16 => {
-                "the secret is in UTF-16 on one side only, as PowerShell and Notepad save a file; save it as UTF-8 without a byte order mark"
-            }
-            Self::Assigned => {
-                "the secret given has the name of a variable and `=` in front of it, which do not belong to it"
-            }
-            Self::NotSet => {
-                "the key was empty or a word such as undefined or null: the program did not find its secret"
-            }
-            Self::Swapped => "key and body were interchanged: the secret is the key, the body is the message",
-            Self::Concatenated => {
-                "it is the SHA-256 of secret and body in a row; it must be the HMAC-SHA256 of the body with the secret as key"
-            }
-            Self::Unkeyed => {
-                "it is the SHA-256 of the body without the secret; it must be the HMAC-SHA256 with the secret as key"
-            }
-            Self::Twice => "it is the HMAC of an HMAC; compute it once",
-        })
-    }
-}
-
-impl fmt::Display for BodyFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Newline => "the body lost or gained a final newline; use the raw bytes",
-            Self::ByteOrderMark => "the body lost or gained a byte order mark; use the raw bytes",
-            Self::LineEnds => "the body's line ends were changed between LF and CRLF; use the raw bytes",
-            Self::Rewritten => {
-                "the body's JSON was parsed and written again; use the raw bytes, before any JSON parser"
-            }
-            Self::Encoding => {
-                "the body was read or written in another encoding than UTF-8; use the raw bytes"
-            }
-            Self::Empty => {
-                "an empty body was signed; the body was read before, so keep its bytes at the first read"
-            }
-            Self::Base64 => {
-                "the body is in base64 on one side only, as API gateways pass it on; decode it before the check"
-            }
-            Self::WithHeaders => {
-                "webhook-id or webhook-timestamp was signed with the body; X-Service-Signature is that of the body alone"
-            }
-            Self::Hashed => "the SHA-256 of the body was signed in place of the body itself",
-        })
-    }
-}
-
-impl fmt::Display for Suspicion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::EmptyBody => "the body is empty; another part of the program may have read it already",
-            Self::CutOffBody => "the body is cut off: its JSON does not end",
-            Self::RewrittenBody => {
-                "another secret; and the body's JSON was parsed and written again, so use the raw bytes"
-            }
-            Self::OtherSecret => "another secret, or not the raw body",
-        })
-    }
-}
-
-impl fmt::Display for StandardFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing(name) => write!(f, "the header {name} is missing"),
-            Self::Timestamp => f.write_str("webhook-timestamp is not a whole number of seconds since 1970"),
-            Self::NoVersion1 => f.write_str("webhook-signature has no part that begins with `v1,`"),
-            Self::TooMany => {
-                write!(f, "webhook-signature has more than {MAX_SIGNATURES} signatures of version 1")
-            }
-            Self::CutOff => {
-                f.write_str("webhook-signature is cut off: after `v1,` follows the base64 of 32 bytes")
-            }
-            Self::Interchanged => f.write_str("webhook-id and webhook-timestamp have each other's values"),
-            Self::OfService => f.write_str(
-                "it is the value of X-Service-Signature; webhook-signature is `v1,` and the base64 of another digest",
-            ),
-            Self::Hexadecimal => {
-                f.write_str("hexadecimal follows after `v1,`, and must be the base64 of the same 32 bytes")
-            }
-            Self::BodyAlone => f.write_str(
-                "it is the signature of the body alone; sign webhook-id, webhook-timestamp and body, with dots between them",
-            ),
-            Self::OtherId => f.write_str(
-                "webhook-id is not the id that was signed: it is the id in the body, which begins with evt_",
-            ),
-            Self::Mismatch(mismatch) => mismatch.fmt(f),
-            Self::Old(age) => write!(
-                f,
-                "the signature matches, but webhook-timestamp is {age} s old: receivers refuse more than {TOLERANCE_SECONDS} s"
-            ),
-            Self::Early(ahead) => write!(
-                f,
-                "the signature matches, but webhook-timestamp is {ahead} s in the future: one of the clocks is wrong"
-            ),
         }
     }
 }
