@@ -48,7 +48,7 @@ fn run() -> Result<ExitCode> {
             Command::Healthcheck(arguments) => cli::healthcheck::run(arguments).await,
             Command::Completion { shell } => cli::completion::run(shell),
             Command::Docs(arguments) => cli::docs::run(&arguments),
-            Command::Licenses => Ok(docket_program::licenses::print()?),
+            Command::Licenses => Ok(docket_program::licenses::print(std::io::stdout())?),
         };
         done.map(|()| ExitCode::SUCCESS)
     })

@@ -11,7 +11,7 @@ fn main() -> anyhow::Result<()> {
             print!("{}", docket_crds::crd::yaml());
             Ok(())
         }
-        Command::Licenses => Ok(docket_program::licenses::print()?),
+        Command::Licenses => Ok(docket_program::licenses::print(std::io::stdout())?),
         Command::Run(arguments) => start(*arguments),
     }
 }

@@ -159,6 +159,18 @@ mod tests {
         assert_eq!(failed, "read: refused by the API server: its response cannot be read");
     }
 
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Caused(&'static str, #[source] Option<Box<Caused>>);
+
+    #[test]
+    fn causes_follow_unless_the_text_before_ends_with_them() {
+        for (said, shown) in [("no", "no: broken pipe"), ("no: broken pipe", "no: broken pipe")] {
+            let error = Caused(said, Some(Box::new(Caused("broken pipe", None))));
+            assert_eq!(chain(&error), shown);
+        }
+    }
+
     #[test]
     fn sent_values_are_never_quoted_but_the_message_of_a_policy_is() {
         let refused = text(422, "Invalid", "data: Invalid value: \"hunter2\"");

@@ -101,6 +101,40 @@ pub fn duration(millis: i64) -> Duration {
 mod tests {
     use super::*;
 
+    /// Whether the future is done within this time.
+    async fn is_done(within: Duration, future: impl Future<Output = ()>) -> bool {
+        tokio::time::timeout(within, future).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn clock_of_a_test_stands_still_until_it_is_moved() {
+        let manual = ManualClock::new(Timestamp::UNIX_EPOCH + Duration::from_secs(10));
+        let clock = Clock::Manual(manual.clone());
+        let read = || (clock.now().as_millisecond(), clock.now_ms(), clock.elapsed());
+        assert_eq!(read(), (10_000, 10_000, Duration::from_secs(10)));
+        let mut sleep = std::pin::pin!(clock.sleep(Duration::from_millis(500)));
+        assert!(!is_done(Duration::ZERO, &mut sleep).await);
+        manual.advance(Duration::from_millis(499));
+        assert!(!is_done(Duration::ZERO, &mut sleep).await);
+        manual.advance(Duration::from_millis(1));
+        assert!(is_done(Duration::from_secs(10), sleep).await, "its time has come");
+        assert_eq!(read(), (10_500, 10_500, Duration::from_millis(10_500)));
+        assert!(is_done(Duration::from_secs(10), clock.sleep_until_ms(10_500)).await, "now");
+    }
+
+    #[tokio::test]
+    async fn clock_of_the_machine_runs() {
+        let clock = Clock::System;
+        let (real, shown, begun) = (system_now(), clock.now(), clock.elapsed());
+        // Later than 2020: the clock is no constant.
+        assert!(
+            real.as_second() > 1_577_836_800 && shown >= real && clock.now_ms() >= shown.as_millisecond()
+        );
+        clock.sleep(Duration::from_millis(20)).await;
+        assert!(clock.now_ms() >= shown.as_millisecond() + 20 && clock.elapsed() > begun);
+        assert!(is_done(Duration::from_secs(10), clock.sleep_until_ms(0)).await, "it is past");
+    }
+
     #[test]
     fn seconds_are_rounded_up_and_no_duration_is_negative() {
         for (micros, seconds) in [(0, 0), (1, 1), (999_999, 1), (1_000_000, 1), (1_000_001, 2)] {

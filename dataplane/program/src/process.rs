@@ -128,6 +128,7 @@ mod tests {
     use prometheus_client::encoding::text::encode;
 
     use super::*;
+    use crate::clock::Clock;
 
     #[test]
     fn fields_are_found_behind_any_name_of_a_program() {
@@ -165,11 +166,14 @@ mod tests {
             line.and_then(|value| value.parse::<f64>().ok()).unwrap_or_else(|| panic!("{name} in:\n{text}"))
         };
         assert!(value("process_cpu_seconds_total") >= 0.0);
-        assert!((1.0..=value("process_max_fds")).contains(&value("process_open_fds")));
+        // At least standard input, output and error.
+        assert!((3.0..=value("process_max_fds")).contains(&value("process_open_fds")));
         let memory = value("process_resident_memory_bytes");
         assert!((1e5..=value("process_virtual_memory_bytes")).contains(&memory), "{memory}");
         assert!(value("process_threads") >= 1.0);
-        // The value is later than 2020, so the unit is right.
-        assert!(value("process_start_time_seconds") > 1.577e9);
+        // The machine's start is known to a second.
+        let age = Clock::System.now_ms() as f64 / 1000.0 - value("process_start_time_seconds");
+        assert!((-2.0..3_600.0).contains(&age), "{age}");
+        assert_eq!(seconds(3 * clock_ticks_per_second()), 3.0);
     }
 }

@@ -139,7 +139,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::logging::log_panics;
+    use crate::logging::{Logging, log_panics};
 
     /// Collects the lines that are written, and counts the writes.
     #[derive(Clone, Default)]
@@ -198,6 +198,19 @@ mod tests {
             until(text, || file.text() == text);
         }
         lines.end();
+    }
+
+    #[test]
+    fn end_of_logging_writes_the_lines_that_wait() {
+        assert_eq!((ENOUGH, ROOM), (32_768, 262_144), "the documented numbers");
+        let file = File::default();
+        let logging = Logging(Lines::new(file.clone()));
+        logging.0.0.take(b"first\n", false);
+        until("the first line is written", || !file.text().is_empty());
+        // It waits for further lines now.
+        logging.0.0.take(b"second\n", false);
+        drop(logging);
+        assert_eq!(file.text(), "first\nsecond\n");
     }
 
     #[test]
