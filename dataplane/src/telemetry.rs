@@ -51,7 +51,7 @@ pub struct Metrics {
 }
 
 docket_program::metrics! {
-    /// The metrics that are neither of what delivers, nor of upkeep, nor of stores.
+    /// The metrics of requests, tenants and ended attempts. The process of delivery, upkeep, stores and clients have their own.
     struct OwnMetrics {
         requests: Family<Labels<2>, Counter>,
             "http_requests", "Requests by route and status";

@@ -11,7 +11,8 @@ pub const MAX_PER_SECOND: i64 = 100;
 pub const DEFAULT_PER_SECOND: i64 = 10;
 
 docket_crds::words! {
-    /// Whether dead letters are set aside, or count again.
+    /// Whether dead letters are set aside, or count again. The words are the last part of the platform's paths, and values of the portal's
+    /// parameter `done`.
     pub enum Aside {
         /// The dead letters are set aside.
         Set = "set-aside",
