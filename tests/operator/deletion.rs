@@ -65,7 +65,8 @@ async fn with_the_policy_delete_the_database_goes_with_the_tenant() {
     assert_eq!(databases(&admin, "tenant_dropped").await, 0);
 }
 
-#[tokio::test]
+// The reports of the pod run beside calls of kubectl, which block.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_stays_while_a_pod_serves_its_tenant() {
     let mut release = Release::new("lingering");
     let admin = release.with_postgres().await;
@@ -79,7 +80,7 @@ async fn a_database_stays_while_a_pod_serves_its_tenant() {
     let uid = release.object("tenant", "lingering")["metadata"]["uid"].as_str().unwrap().to_owned();
     release.kubectl(&["delete", "tenant", "lingering", "--wait=false"]);
     eventually("it is not handed over any more", SOON, async || release.runtime_of(&uid).is_none()).await;
-    passes(&operator, 3.0).await;
+    passes(&operator, 2.0).await;
     assert_eq!(databases(&admin, "tenant_lingering").await, 1);
     pod.serves(&release, &[]);
     eventually("it is gone", SOON, async || release.object("tenant", "lingering").is_null()).await;

@@ -51,11 +51,14 @@ pub fn take(data_dir: &Path) -> Result<Lock> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use docket_rig::scratch::Folder;
+
     use super::*;
 
     #[test]
     fn second_dev_is_refused_and_names_the_first() {
-        let folder = std::env::temp_dir().join(format!("docket-lock-{}", std::process::id()));
+        let scratch = Folder::new("lock");
+        let folder = scratch.path().join("data");
         let first = take(&folder).expect("free");
         let message = take(&folder).expect_err("taken").to_string();
         assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
@@ -65,6 +68,5 @@ mod tests {
         assert_eq!(modes, (0o700, 0o600), "no other user of the machine reads the databases");
         drop(first);
         take(&folder).expect("free again");
-        std::fs::remove_dir_all(&folder).expect("removable");
     }
 }

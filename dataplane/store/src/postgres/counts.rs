@@ -311,7 +311,7 @@ mod tests {
         let after = |seconds| counts.servers(50, Instant::now() + Duration::from_secs(seconds));
         server.responded(false);
         assert_eq!(
-            [after(0), after(179), after(180)],
+            [after(0), after(170), after(180)],
             [named(&[("a:1", false)]), named(&[("a:1", false)]), vec![]]
         );
         server.responded(true);

@@ -367,7 +367,12 @@ async fn few_dead_letters_of_many_are_found_by_their_own_indexes(rig: TenantData
     assert!(read < 150, "{read} pages for what is set aside");
 
     // One webhook has lost nothing, and one was never there.
-    rig.run("UPDATE delivery_history SET status = 'Succeeded' WHERE webhook = 'rare'").await;
+    let arrived = "UPDATE delivery_history SET status = 'Succeeded' WHERE webhook = 'rare'";
+    match &client {
+        // Its counts of pages do not come later.
+        Some(client) => client.batch_execute(arrived).await.expect("a statement"),
+        None => rig.run(arrived).await,
+    }
     for (name, expected) in
         [("a/usual", Some("a/usual")), ("usual", Some("a/usual")), ("a/rare", None), ("a/none", None)]
     {
