@@ -3,18 +3,24 @@
 use std::time::{Duration, Instant};
 
 use docket_tests::apiserver::cluster;
-use docket_tests::operator::{Release, object, tenant_yaml};
+use docket_tests::operator::{Operator, Release, object, tenant_yaml};
 use docket_tests::server::signal;
 
-#[tokio::test]
-async fn one_of_two_writes_and_the_other_takes_over_at_once_when_it_stops() {
-    let mut release = Release::new("two");
+/// A replica that leads, and another that waits.
+async fn two_replicas(release: &mut Release) -> [Operator; 2] {
     release.with_postgres().await;
-    release.lease_seconds = 60;
     let first = release.start().await;
     first.leads().await;
     let mut second = release.spawn("second");
     second.ready().await;
+    [first, second]
+}
+
+#[tokio::test]
+async fn one_of_two_writes_and_the_other_takes_over_at_once_when_it_stops() {
+    let mut release = Release::new("two");
+    release.lease_seconds = 60;
+    let [first, second] = two_replicas(&mut release).await;
     release.apply(&tenant_yaml("shared-one"));
     release.wait("tenant", "shared-one", "Ready", "True").await;
     assert_eq!(second.metric("docket_operator_leader").await, 0.0);
@@ -39,12 +45,8 @@ async fn one_of_two_writes_and_the_other_takes_over_at_once_when_it_stops() {
 #[tokio::test]
 async fn one_that_waits_leaves_the_lease_with_its_holder_when_it_stops() {
     let mut release = Release::new("waiting");
-    release.with_postgres().await;
     release.lease_seconds = 60;
-    let first = release.start().await;
-    first.leads().await;
-    let mut second = release.spawn("second");
-    second.ready().await;
+    let [first, second] = two_replicas(&mut release).await;
     let holder = || {
         let lease = object(cluster(), &release.namespace, "lease", "docket-operator");
         lease["spec"]["holderIdentity"].as_str().expect("a text").to_owned()
@@ -59,11 +61,7 @@ async fn one_that_waits_leaves_the_lease_with_its_holder_when_it_stops() {
 #[tokio::test]
 async fn one_that_was_frozen_does_not_write_when_it_wakes_up() {
     let mut release = Release::new("frozen");
-    release.with_postgres().await;
-    let first = release.start().await;
-    first.leads().await;
-    let mut second = release.spawn("second");
-    second.ready().await;
+    let [first, second] = two_replicas(&mut release).await;
     signal(first.id(), "STOP");
     release.apply(&tenant_yaml("thawed"));
     second.leads().await;

@@ -86,7 +86,7 @@ pub struct Writer(Connection);
 impl Writer {
     /// Whether the connection leads to a server, which has a clock of its own.
     pub fn is_to_a_server(&self) -> bool {
-        matches!(self.0, Connection::Postgres(_))
+        self.0.is_postgres()
     }
 
     /// Begins a transaction.

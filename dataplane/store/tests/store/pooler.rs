@@ -20,13 +20,18 @@ struct Pooled {
     pooler: PgBouncer,
 }
 
+/// Starts a pooler for the database at this URL, with this many sessions of its server.
+async fn pooler(direct: &str, sessions: u32) -> PgBouncer {
+    let url = direct.to_owned();
+    let start = move || PgBouncer::start(&url, sessions);
+    tokio::task::spawn_blocking(start).await.expect("PgBouncer starts, see above")
+}
+
 impl Pooled {
     /// Starts a pooler that uses this many sessions of the server.
     async fn new(sessions: u32) -> Self {
         let direct = postgres::database().await;
-        let url = direct.clone();
-        let start = move || PgBouncer::start(&url, sessions);
-        let pooler = tokio::task::spawn_blocking(start).await.expect("PgBouncer starts, see above");
+        let pooler = pooler(&direct, sessions).await;
         let rig = TenantDatabase::at(Place::Url(pooler.url(&direct))).await;
         Self { rig, direct, pooler }
     }
@@ -103,9 +108,7 @@ async fn limits_hold_in_a_transaction_and_not_after_it() {
 async fn connection_to_a_pooler_is_no_response_of_its_server() {
     let server = PostgresServer::start().await;
     let direct = server.database().await;
-    let url = direct.clone();
-    let start = move || PgBouncer::start(&url, 1);
-    let pooler = tokio::task::spawn_blocking(start).await.expect("PgBouncer starts, see above");
+    let pooler = pooler(&direct, 1).await;
     let budget = Budget::new(ConnectionLimits { total: 1, per_tenant: 1 });
     let database = Database::Postgres(Postgres::within(&pooler.url(&direct), &budget).expect("a URL"));
     let is_up = || budget.counts().servers(1, Instant::now()).first().map(|(_, is_up)| *is_up);
