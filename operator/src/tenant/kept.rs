@@ -49,8 +49,8 @@ pub fn step(marked: Option<Timestamp>, counts: bool, grace: Duration, now: Times
     }
 }
 
-/// What to do about each of a Tenant's signing secrets, of which its Webhooks ask for the `wanted` ones. Of more than [`kept::MOST`]
-/// unused ones the oldest end. `counts` and `grace` are as in [`step`].
+/// The step for each of a Tenant's signing secrets. `wanted`: the names that its Webhooks ask for. If more than [`kept::MOST`] secrets are
+/// unused, the oldest end. `counts` and `grace` are as in [`step`].
 pub fn steps<'a>(
     secrets: impl Iterator<Item = &'a OwnSecret>,
     wanted: &HashSet<Name>,

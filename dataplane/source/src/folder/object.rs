@@ -96,7 +96,7 @@ pub(super) trait Object: Clone {
     fn fall_back(last: Option<&Self>, now: Option<&Self>) -> Option<Self>;
 }
 
-/// Reads an object, also one that breaks rules but has the right types.
+/// Reads an object. An object with the right types is read even if it breaks rules.
 fn typed<T: serde::de::DeserializeOwned>(
     document: Value,
     valid: fn(Value) -> Result<T, Vec<Violation>>,

@@ -125,7 +125,7 @@ pub struct SetAsidePreview {
 }
 
 impl SetAsidePreview {
-    /// The response for this choice, of which there are `total` without the limit.
+    /// The response for this choice. `total`: how many dead letters it has without the limit.
     pub fn new(extent: DeadLetterRange, total: i64, choice: &Choice) -> Self {
         let [oldest, newest, ended_before] =
             [extent.oldest_ms, extent.newest_ms, choice.ended_before_ms].map(|at_ms| at_ms.map(time));
